@@ -21,3 +21,11 @@ class TwofoldError(Exception):
     def __str__(self) -> str:
         facts = ", ".join(f"{name}={value!r}" for name, value in self.data.items())
         return f"{self.code}({facts})"
+
+
+class NativeError(TwofoldError):
+    """Raised by `engine._native`; the code is the native error's own."""
+
+    def __init__(self, code: str, data: dict[str, Any]) -> None:
+        super().__init__(**data)
+        self.code = code  # type: ignore[misc]  # an instance may carry its own code

@@ -1,0 +1,54 @@
+"""Loads the pinned library, then the native extension that shares its one copy."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+from engine.errors import TwofoldError
+from engine.pins import LLAMA_VERSION
+
+
+class LibraryMissing(TwofoldError):
+    """llama-cpp-python is not installed, or its library is not where it should be."""
+
+    code = "library.missing"
+
+
+class LibraryWrongVersion(TwofoldError):
+    """Another version than the pinned one; the extension reads private structures."""
+
+    code = "library.wrong_version"
+
+
+def library_folder() -> Path:
+    """The folder of the pinned package's shared libraries, found without importing it."""
+    spec = importlib.util.find_spec("llama_cpp")
+    if spec is None or not spec.submodule_search_locations:
+        raise LibraryMissing(wanted=LLAMA_VERSION)
+    return Path(spec.submodule_search_locations[0]) / "lib"
+
+
+@functools.cache
+def native() -> ModuleType:
+    """`engine._native`, loaded once.
+
+    Raises LibraryMissing or LibraryWrongVersion. The library is opened by the path that
+    `llama_cpp` itself uses, so that a later import of it finds this copy and not a second one.
+    """
+    folder = library_folder()
+    found = importlib.metadata.version("llama-cpp-python")
+    if found != LLAMA_VERSION:
+        raise LibraryWrongVersion(found=found, wanted=LLAMA_VERSION)
+    library = folder / "libllama.so"
+    if not library.exists():
+        raise LibraryMissing(wanted=LLAMA_VERSION)
+    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    module = importlib.import_module("engine._native")
+    module.require_pinned_library()
+    return module

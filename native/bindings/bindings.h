@@ -1,0 +1,11 @@
+// One registration function for each header that Python can reach.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace twofold::bindings {
+
+void bind_error(nanobind::module_& m);
+void bind_library_version(nanobind::module_& m);
+
+} // namespace twofold::bindings

@@ -1,0 +1,8 @@
+// The extension module `engine._native`: registers every binding.
+#include "bindings.h"
+
+NB_MODULE(_native, m) {
+    m.doc() = "The native engine.";
+    twofold::bindings::bind_error(m);
+    twofold::bindings::bind_library_version(m);
+}
