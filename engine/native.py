@@ -11,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 
 from engine.errors import TwofoldError
-from engine.pins import LLAMA_VERSION
 
 
 class LibraryMissing(TwofoldError):
@@ -26,11 +25,19 @@ class LibraryWrongVersion(TwofoldError):
     code = "library.wrong_version"
 
 
+def pinned_version() -> str:
+    """The llama-cpp-python version that this package was built for, from its own metadata."""
+    for requirement in importlib.metadata.requires("twofold") or []:
+        if requirement.startswith("llama-cpp-python=="):
+            return requirement.split("==")[1].split(";")[0].strip()
+    raise LibraryMissing(wanted="a pinned version")
+
+
 def library_folder() -> Path:
     """The folder of the pinned package's shared libraries, found without importing it."""
     spec = importlib.util.find_spec("llama_cpp")
     if spec is None or not spec.submodule_search_locations:
-        raise LibraryMissing(wanted=LLAMA_VERSION)
+        raise LibraryMissing(wanted=pinned_version())
     return Path(spec.submodule_search_locations[0]) / "lib"
 
 
@@ -42,12 +49,13 @@ def native() -> ModuleType:
     `llama_cpp` itself uses, so that a later import of it finds this copy and not a second one.
     """
     folder = library_folder()
+    wanted = pinned_version()
     found = importlib.metadata.version("llama-cpp-python")
-    if found != LLAMA_VERSION:
-        raise LibraryWrongVersion(found=found, wanted=LLAMA_VERSION)
+    if found != wanted:
+        raise LibraryWrongVersion(found=found, wanted=wanted)
     library = folder / "libllama.so"
     if not library.exists():
-        raise LibraryMissing(wanted=LLAMA_VERSION)
+        raise LibraryMissing(wanted=pinned_version())
     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     module = importlib.import_module("engine._native")
     module.require_pinned_library()
