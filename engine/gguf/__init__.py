@@ -1,0 +1,1 @@
+"""Reads GGUF files without trusting them: parsing, validation, split sets, identity."""
