@@ -1,0 +1,64 @@
+"""The root of the command line: names the commands and loads only the one that is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import typer
+import typer.core
+import typer.main
+
+from engine.errors import TwofoldError
+
+# Name, and the line that `--help` shows. Each lives in `engine.cli.<name>` as a Typer `app`.
+COMMANDS = {
+    "demo": "Read a long document with a prefiller, answer with the decoder, compare the paths.",
+    "chat": "Chat with a model in the terminal.",
+    "prefiller": "Build, describe or check a prefiller.",
+    "bench": "Measure time to first token, the disk, or made-up models.",
+    "doctor": "Check this machine, the library and the folders.",
+}
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """Lists commands without importing them, so that `--help` is instant."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        for name, help_line in COMMANDS.items():
+            self.commands[name] = typer.core.TyperCommand(name, help=help_line)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            command = typer.main.get_command(importlib.import_module(f"engine.cli.{name}").app)
+            command.name = name
+        return name, command, rest
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    name="twofold",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="./twofold test sets up the developers' tools and runs every check.",
+)
+
+
+@app.callback()
+def _root() -> None:  # pyright: ignore[reportUnusedFunction]
+    """Chat with a large local model: one set of weights reads the prompt, another answers."""
+
+
+def main() -> None:
+    """Runs the command line; an expected failure prints its sentence and exits with 1."""
+    try:
+        app(prog_name="twofold")
+    except TwofoldError as error:
+        from engine.words import sentence
+
+        print(sentence(error), file=sys.stderr)
+        sys.exit(1)
