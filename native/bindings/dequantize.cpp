@@ -1,6 +1,7 @@
 // Binds model/dequantize.h; the GIL is released, so Python threads can share a tensor's rows.
 #include "model/dequantize.h"
 #include "bindings.h"
+#include "nvfp4/encode.h"
 
 #include <nanobind/ndarray.h>
 
@@ -28,6 +29,8 @@ void bind_dequantize(nb::module_& m) {
         },
         nb::arg("data"), nb::arg("type"), nb::arg("count"),
         "Largest magnitude among `count` weights of ggml type `type`.");
+    m.def("tensor_scale", &nvfp4_tensor_scale, nb::arg("magnitude"),
+          "The NVFP4 scale of a tensor whose largest magnitude is given.");
     m.def(
         "encode_source",
         [](const Input& data, int type, std::size_t count, float scale, const Output& blocks) {

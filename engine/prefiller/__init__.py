@@ -1,0 +1,1 @@
+"""Prefillers: building them, reading them, and pairing them with a decoder."""
