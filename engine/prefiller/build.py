@@ -47,14 +47,14 @@ from engine.prefiller.output import (
 )
 from engine.prefiller.quantise import Encoded, Quantiser
 
-Progress = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 
 
 def build_prefiller(
     decoder: Path,
     out: Path,
     source: Path | None = None,
-    progress: Progress | None = None,
+    progress: ReportProgress | None = None,
     cancel: threading.Event | None = None,
     *,
     overwrite: bool = False,
@@ -81,6 +81,10 @@ def build_prefiller(
 
     done, total = 0, sum(tensor.nbytes for tensor in tensors.values())
 
+    def check_cancelled() -> None:
+        if cancel and cancel.is_set():
+            raise Cancelled(path=str(out))
+
     def advance(source_bytes: int) -> None:
         nonlocal done
         done += source_bytes
@@ -90,7 +94,7 @@ def build_prefiller(
     with (
         whole_or_nothing(out, nbytes, overwrite=overwrite) as file,
         ThreadPoolExecutor(1, "prefiller-writer") as writer,
-        Quantiser(weights, tensors, advance, cancel or threading.Event()) as quantiser,
+        Quantiser(weights, tensors, advance, check_cancelled) as quantiser,
     ):
         file.write(_header(metadata, planned, scales))
         written: Future[None] | None = None
@@ -102,8 +106,7 @@ def build_prefiller(
             written = writer.submit(_write, file, encoded)
         if written:
             written.result()
-        if cancel and cancel.is_set():
-            raise Cancelled(path=str(out))
+        check_cancelled()
         file.seek(0)
         file.write(_header(metadata, planned, scales))
     return open_prefiller(out)

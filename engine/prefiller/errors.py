@@ -148,7 +148,7 @@ class Empty(PrefillerError):
 
 
 class PairingRefused(PrefillerError):
-    """`verdict` and `reasons`; `forcible` says whether `force` would be accepted."""
+    """`reasons`: why `prefiller` is not known to belong to `decoder`; can be forced."""
 
     code = "prefiller.pairing_refused"
 

@@ -8,7 +8,7 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +23,7 @@ from engine.gguf.reader import TensorInfo
 from engine.gguf.splits import GgufModel
 from engine.gguf.types import GgmlType
 from engine.native import native
-from engine.prefiller.errors import Cancelled, SourceShrank, UnusableWeights
+from engine.prefiller.errors import SourceShrank, UnusableWeights
 from engine.prefiller.linears import BlockLinear
 
 T = TypeVar("T")
@@ -55,7 +55,8 @@ class _Chunk:
 class Quantiser:
     """Reads `tensors` of `source`; a context manager that owns the threads and open files.
 
-    `advance` is called with source bytes as they are done, each of them once in each pass.
+    `advance` is called with source bytes as they are done, each of them once in each pass;
+    `check_cancelled` often, from any thread, to raise what ends the work.
     """
 
     PASSES = 2  # the largest magnitude, then the encoding under the scale that it gives
@@ -65,12 +66,12 @@ class Quantiser:
         source: GgufModel,
         tensors: Mapping[BlockLinear, TensorInfo],
         advance: Callable[[int], None],
-        cancel: threading.Event,
+        check_cancelled: Callable[[], None],
     ) -> None:
         self._source = source
         self._tensors = tensors
         self._advance = advance
-        self._cancel = cancel
+        self._check_cancelled = check_cancelled
         self._closing = threading.Event()
         self._native = native()
         self._files = {file.path: _open(file.path) for file in source.files}
@@ -136,8 +137,9 @@ class Quantiser:
             self._native.encode_source(data, int(chunk.tensor.type), chunk.count, scale, out)
 
     def _read(self, chunk: _Chunk) -> bytes:
-        if self._cancel.is_set() or self._closing.is_set():
-            raise Cancelled()
+        self._check_cancelled()
+        if self._closing.is_set():
+            raise CancelledError
         path = chunk.tensor.path
         try:
             data = os.pread(self._files[path], chunk.nbytes, chunk.offset)

@@ -1,0 +1,135 @@
+"""The commands that build, describe and check prefillers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+from engine.gguf.splits import open_model, part_paths
+from engine.prefiller.build import ReportProgress, build_prefiller
+from engine.prefiller.errors import Cancelled
+from engine.prefiller.formats import Prefiller, open_prefiller
+from engine.prefiller.pairing import check_pairing
+
+app = typer.Typer(
+    help="Build, describe or check a prefiller.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL.gguf", help="The decoder.")]
+File = Annotated[Path, typer.Argument(metavar="PREFILLER", help="A file, or a folder of parts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command()
+def build(
+    model: Model,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Default: MODEL.prefiller.gguf beside the model."),
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="A better file of the same model, such as its BF16.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Build a prefiller for a decoder: round its blocks' linear weights to NVFP4."""
+    out = out or default_output(model)
+    try:
+        with _progress_bar() as report:
+            prefiller = build_prefiller(model, out, source, report, overwrite=force)
+    except KeyboardInterrupt as stop:
+        raise Cancelled(path=str(out)) from stop
+    if as_json:
+        print(json.dumps(_facts(prefiller)))
+    else:
+        print(prefiller.path)
+
+
+@app.command()
+def info(prefiller: File, as_json: Json = False) -> None:
+    """Say what a prefiller is: its layout, its making, its decoder, its size."""
+    facts = _facts(open_prefiller(prefiller))
+    if as_json:
+        print(json.dumps(facts))
+        return
+    table = Table(box=None, show_header=False)
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), "not given" if value is None else str(value))
+    Console().print(table)
+
+
+@app.command()
+def check(prefiller: File, model: Model, as_json: Json = False) -> None:
+    """Say whether a prefiller belongs to a decoder; exit with 1 if that is not established."""
+    pairing = check_pairing(open_prefiller(prefiller), open_model(model))
+    if as_json:
+        facts = {"verdict": pairing.verdict, "reasons": pairing.reasons, "fits": pairing.fits}
+        print(json.dumps(facts))
+    else:
+        print(f"{pairing.verdict.replace('_', ' ')}: {'; '.join(pairing.reasons)}")
+    if not pairing.matched:
+        raise typer.Exit(1)
+
+
+def default_output(model: Path) -> Path:
+    """`<model's name>.prefiller.gguf` beside the model; parts of a split one share a name."""
+    first = part_paths(model)[0]
+    stem = first.stem.removesuffix(f"-00001-of-{len(part_paths(model)):05d}")
+    return model.with_name(f"{stem}.prefiller.gguf")
+
+
+def _facts(prefiller: Prefiller) -> dict[str, Any]:
+    origin = prefiller.origin
+    return {
+        "path": str(prefiller.path),
+        "layout": prefiller.layout,
+        "architecture": prefiller.architecture,
+        "blocks": len({tensor.block for tensor in prefiller.tensors}),
+        "tensors": len(prefiller.tensors),
+        "bytes": prefiller.nbytes,
+        "files": len(prefiller.files),
+        "made_by": origin.tool,
+        "method": origin.method,
+        "source": origin.source_name,
+        "source_hash": origin.source_hash,
+        "decoder": origin.decoder_name,
+        "decoder_quantisation": origin.decoder_quantisation,
+        "decoder_hash": prefiller.decoder_hash,
+    }
+
+
+@contextmanager
+def _progress_bar() -> Generator[ReportProgress]:
+    """Rate and estimate on stderr; nothing where that is no terminal."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("building"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    ) as bar:
+        task = bar.add_task("building", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
