@@ -6,4 +6,5 @@ NB_MODULE(_native, m) {
     twofold::bindings::bind_dequantize(m);
     twofold::bindings::bind_error(m);
     twofold::bindings::bind_library_version(m);
+    twofold::bindings::bind_session(m);
 }

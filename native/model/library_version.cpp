@@ -9,7 +9,9 @@
 
 namespace twofold {
 
-std::string library_commit() { return ggml_commit(); }
+std::string library_commit() {
+    return ggml_commit();
+}
 
 void require_pinned_library() {
     // The library records an abbreviated hash, possibly with a "-dirty" suffix.

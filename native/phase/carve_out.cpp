@@ -1,0 +1,209 @@
+// Finds idle memory by address, and restores it tensor by tensor.
+#include "phase/carve_out.h"
+
+#include <ggml-backend.h>
+#include <ggml.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace twofold {
+namespace {
+
+// Restoring plain weights needs no more memory than this; repacked ones need the whole tensor at once.
+constexpr std::size_t restore_chunk = std::size_t{4} << 20;
+
+struct Span {
+    std::byte* begin;
+    std::byte* end;
+};
+
+Span memory_of(const ggml_tensor* tensor) {
+    auto* begin = static_cast<std::byte*>(tensor->data);
+    return {begin,
+            begin + ggml_backend_buft_get_alloc_size(ggml_backend_buffer_get_type(tensor->buffer), tensor)};
+}
+
+// Ordinary memory of the CPU device; a file mapping has no device and must not be written to.
+bool lendable(const ggml_tensor* tensor) {
+    if (!tensor->buffer || tensor->view_src)
+        return false;
+    ggml_backend_dev_t device = ggml_backend_buft_get_device(ggml_backend_buffer_get_type(tensor->buffer));
+    return device && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU;
+}
+
+std::vector<Region> lendable_regions(const std::vector<IdleTensor>& idle,
+                                     const std::vector<ggml_tensor*>& all) {
+    std::map<std::byte*, std::pair<std::byte*, bool>> by_address; // begin -> end, idle?
+    for (const ggml_tensor* tensor : all) {
+        if (tensor->buffer && !tensor->view_src && lendable(tensor))
+            by_address[memory_of(tensor).begin] = {memory_of(tensor).end, false};
+    }
+    for (const IdleTensor& one : idle) {
+        if (lendable(one.tensor))
+            by_address[memory_of(one.tensor).begin] = {memory_of(one.tensor).end, true};
+    }
+    std::vector<Region> regions;
+    const auto add = [&](std::byte* begin, std::byte* end) {
+        const auto mask = static_cast<std::uintptr_t>(slot_alignment - 1);
+        const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(begin) + mask) & ~mask;
+        const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(end) & ~mask;
+        if (last > first)
+            regions.push_back({reinterpret_cast<std::byte*>(first), last - first});
+    };
+    std::byte* begin = nullptr;
+    std::byte* end = nullptr;
+    for (const auto& [address, entry] : by_address) {
+        const auto& [stop, is_idle] = entry;
+        // A gap wider than the library's alignment padding may belong to somebody else.
+        const bool joins = begin && is_idle && address >= end && address - end < 256;
+        if (!joins && begin) {
+            add(begin, end);
+            begin = nullptr;
+        }
+        if (is_idle) {
+            begin = begin ? begin : address;
+            end = stop;
+        }
+    }
+    if (begin)
+        add(begin, end);
+    return regions;
+}
+
+} // namespace
+
+CarveOut::CarveOut(const std::vector<std::filesystem::path>& decoder_files, std::vector<IdleTensor> idle,
+                   const std::vector<ggml_tensor*>& all)
+    : reader_(decoder_files), idle_(std::move(idle)), pool_(lendable_regions(idle_, all)),
+      worker_([this](const std::stop_token& stop) { work(stop); }) {}
+
+CarveOut::~CarveOut() = default;
+
+void CarveOut::lend(const std::vector<std::vector<Region>>& slots) {
+    const std::scoped_lock lock(mutex_);
+    lent_.clear();
+    retired_.assign(slots.size(), false);
+    for (const IdleTensor& one : idle_) {
+        if (!lendable(one.tensor))
+            continue;
+        const Span memory = memory_of(one.tensor);
+        Lent lent{.idle = one, .slots = {}};
+        for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+            if (std::ranges::any_of(slots[slot], [&](const Region& region) {
+                    return region.begin < memory.end && region.begin + region.size > memory.begin;
+                }))
+                lent.slots.push_back(slot);
+        }
+        if (!lent.slots.empty())
+            lent_.push_back(std::move(lent));
+    }
+}
+
+std::uint64_t CarveOut::lent_bytes() const {
+    std::uint64_t total = 0;
+    for (const Lent& lent : lent_)
+        total += lent.idle.bytes.size;
+    return total;
+}
+
+void CarveOut::overwrite() {
+    restore();
+    const std::scoped_lock lock(mutex_);
+    std::fill(retired_.begin(), retired_.end(), false);
+    for (Lent& lent : lent_)
+        lent.missing = true;
+}
+
+void CarveOut::enqueue(std::size_t index) {
+    if (lent_[index].missing && !lent_[index].queued) {
+        lent_[index].queued = true;
+        queue_.push_back(index);
+        changed_.notify_all();
+    }
+}
+
+void CarveOut::retire(std::size_t slot) {
+    const std::scoped_lock lock(mutex_);
+    if (slot >= retired_.size())
+        return;
+    if (retired_[slot])
+        return;
+    retired_[slot] = true;
+    for (std::size_t i = 0; i < lent_.size(); ++i) {
+        if (std::ranges::all_of(lent_[i].slots, [&](std::size_t s) { return retired_[s]; }))
+            enqueue(i);
+    }
+}
+
+void CarveOut::restore() {
+    std::unique_lock lock(mutex_);
+    failure_ = nullptr;
+    for (std::size_t i = 0; i < lent_.size(); ++i)
+        enqueue(i);
+    changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
+    if (failure_)
+        std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+bool CarveOut::intact() const {
+    const std::scoped_lock lock(mutex_);
+    return std::ranges::none_of(lent_, [](const Lent& lent) { return lent.missing; });
+}
+
+double CarveOut::restore_seconds() const {
+    const std::scoped_lock lock(mutex_);
+    return restore_seconds_;
+}
+
+void CarveOut::work(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, stop, [&] { return !queue_.empty(); })) {
+        const std::size_t index = queue_.front();
+        queue_.pop_front();
+        busy_ = true;
+        const IdleTensor idle = lent_[index].idle;
+        lock.unlock();
+        const auto started = FileReader::Clock::now();
+        std::exception_ptr failure;
+        try {
+            put_back(idle);
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        const std::chrono::duration<double> spent = FileReader::Clock::now() - started;
+        lock.lock();
+        restore_seconds_ += spent.count();
+        lent_[index].queued = false;
+        lent_[index].missing = failure != nullptr;
+        if (failure && !failure_)
+            failure_ = failure;
+        busy_ = false;
+        changed_.notify_all();
+    }
+}
+
+void CarveOut::put_back(const IdleTensor& idle) {
+    reader_.check_unchanged();
+    const bool whole = !ggml_backend_buffer_is_host(idle.tensor->buffer);
+    const std::size_t chunk = whole ? idle.bytes.size : std::min(restore_chunk, idle.bytes.size);
+    const std::size_t capacity =
+        (chunk + 2 * direct_alignment) / direct_alignment * direct_alignment + direct_alignment;
+    const std::unique_ptr<std::byte, decltype(&std::free)> staging(
+        static_cast<std::byte*>(std::aligned_alloc(direct_alignment, capacity)), &std::free);
+    if (!staging)
+        throw Error("memory.out", {{"wanted", static_cast<std::int64_t>(capacity)}});
+    for (std::size_t done = 0; done < idle.bytes.size; done += chunk) {
+        const std::size_t size = std::min(chunk, idle.bytes.size - done);
+        const std::uint64_t offset = idle.bytes.offset + done;
+        std::byte* bytes = staging.get() + offset % direct_alignment;
+        reader_.wait(
+            reader_.submit({{.file = idle.bytes.file, .offset = offset, .size = size, .dst = bytes}}));
+        ggml_backend_tensor_set(idle.tensor, bytes, done, size);
+    }
+}
+
+} // namespace twofold

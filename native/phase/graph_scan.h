@@ -1,0 +1,41 @@
+// Reads a prefill graph before it is trusted: which weights it uses, in which order, with which scales.
+//
+// Not every architecture of the library applies per-tensor scales, and some read a block's weights out of
+// order or through other pointers. Such a graph would give fluent nonsense; here it is refused.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+struct ggml_cgraph;
+struct ggml_tensor;
+
+namespace twofold {
+
+// One weight of the prefiller, as bound in the prefill table.
+struct BoundWeight {
+    std::string name;
+    int block = 0;
+    ggml_tensor* weight = nullptr;
+    ggml_tensor* scale = nullptr;
+    ggml_tensor* decoder = nullptr;
+};
+
+// How often the graph multiplies by each weight, in the order of `weights`; 0 for one it never reads.
+// Throws Error "phase.decoder_weight_used", "phase.scale_not_applied", "phase.not_a_product" or
+// "phase.block_order", each with the tensor's name.
+std::vector<int> scan_prefill_graph(ggml_cgraph* graph, std::span<const BoundWeight> weights);
+
+// How often the graph multiplies by each block's own weights; for watching a prompt read by the decoder.
+struct BlockUse {
+    const ggml_tensor* weight;
+    int block;
+    int uses;
+};
+std::vector<BlockUse> scan_decoder_graph(ggml_cgraph* graph);
+
+// The weight behind a view, or the tensor itself.
+const ggml_tensor* weight_of(const ggml_tensor* source) noexcept;
+
+} // namespace twofold

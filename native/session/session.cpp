@@ -1,0 +1,546 @@
+// Phase switching, cache bookkeeping and evaluation.
+#include "session/session.h"
+
+#include "error.h"
+#include "model/library_log.h"
+
+#include <ggml-backend.h>
+#include <ggml.h>
+#include <llama-ext.h>
+#include <llama.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace twofold {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t largest_micro_batch = 8192;
+constexpr std::uint32_t smallest_micro_batch = 512;
+constexpr auto progress_interval = std::chrono::milliseconds(50);
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+} // namespace
+
+// A prompt being read: the phase is switched while this exists, and switched back however it ends.
+class Session::Reading {
+  public:
+    Reading(Session& session, bool with_prefiller, const ProgressCallback& progress, std::uint32_t tokens,
+            std::uint32_t passes)
+        : session_(session), with_prefiller_(with_prefiller), progress_(progress) {
+        state_.tokens_total = tokens;
+        state_.passes = passes;
+        if (with_prefiller_) {
+            {
+                const std::scoped_lock lock(session_.streaming_mutex_);
+                session_.streaming_ = session_.prefiller_.get();
+            }
+            session_.decoder_dirty_ = true;
+            try {
+                session_.prefiller_->start(static_cast<int>(passes));
+            } catch (...) {
+                release_stream();
+                throw;
+            }
+            session_.table_.exchange();
+        }
+        state_.blocks_total =
+            static_cast<std::uint32_t>(with_prefiller_ ? session_.prefiller_->blocks_in_pass()
+                                                       : session_.decoder_counter_.block_count());
+        session_.reading_ = this;
+        set_context_phase(session_.context_.get(), with_prefiller_ ? Phase::prefill : Phase::decoder_read,
+                          &Session::on_node, &session_);
+    }
+
+    ~Reading() {
+        if (with_prefiller_) {
+            session_.table_.exchange();
+            release_stream();
+        }
+        session_.reading_ = nullptr;
+        set_context_phase(session_.context_.get(), Phase::decode, nullptr, nullptr);
+    }
+
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+    void start_pass(std::uint32_t pass) {
+        state_.pass = pass;
+        state_.blocks_done = 0;
+        if (with_prefiller_)
+            session_.prefiller_->start_pass();
+        else
+            session_.decoder_counter_.reset();
+    }
+
+    void pass_done(std::uint32_t tokens) {
+        state_.tokens_done += tokens;
+        report(true);
+        rethrow();
+    }
+
+    // The library's view of one node: before it is computed (ask) and after.
+    bool on_node(const ggml_tensor* node, bool ask) noexcept {
+        if (failure_)
+            return ask;
+        try {
+            if (ask) {
+                ends_block_ = with_prefiller_ ? session_.prefiller_->before_node(node) : ends_block(node);
+                return ends_block_ || session_.cancelled_;
+            }
+            if (ends_block_) {
+                if (with_prefiller_)
+                    session_.prefiller_->after_block();
+                ++state_.blocks_done;
+                report(false);
+            }
+            return !session_.cancelled_ && !failure_;
+        } catch (...) {
+            failure_ = std::current_exception();
+            return ask;
+        }
+    }
+
+    [[nodiscard]] bool complete() const { return !with_prefiller_ || session_.prefiller_->pass_complete(); }
+
+    void rethrow() {
+        if (failure_)
+            std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+
+  private:
+    bool ends_block(const ggml_tensor* node) {
+        const auto step = session_.decoder_counter_.see(node);
+        return step && step->last;
+    }
+
+    void report(bool always) {
+        if (!progress_ || (!always && Clock::now() - reported_ < progress_interval))
+            return;
+        reported_ = Clock::now();
+        if (with_prefiller_)
+            state_.bytes_read = session_.prefiller_->stream_stats().bytes;
+        try {
+            if (!progress_(state_))
+                session_.cancelled_ = true;
+        } catch (...) {
+            failure_ = std::current_exception();
+        }
+    }
+
+    void release_stream() {
+        {
+            const std::scoped_lock lock(session_.streaming_mutex_);
+            session_.streaming_ = nullptr;
+        }
+        session_.prefiller_->stop();
+    }
+
+    Session& session_;
+    bool with_prefiller_;
+    const ProgressCallback& progress_;
+    PrefillProgress state_;
+    std::exception_ptr failure_;
+    bool ends_block_ = false;
+    Clock::time_point reported_{};
+};
+
+void Session::FreeContext::operator()(llama_context* context) const noexcept {
+    llama_free(context);
+}
+
+Session::Session(const ModelParams& model, const ContextParams& context,
+                 const std::function<bool(float)>& progress)
+    : model_(model, progress), params_(context), table_(model_.get()) {
+    const auto trained = static_cast<std::uint32_t>(std::max(llama_model_n_ctx_train(model_.get()), 1));
+    if (params_.n_ctx == 0)
+        params_.n_ctx = trained;
+    std::uint32_t width = params_.micro_batch;
+    const bool choose = width == 0;
+    if (choose)
+        width = std::min(largest_micro_batch, params_.n_ctx);
+    for (;;) {
+        width = std::min(width, params_.n_ctx);
+        context_ = make_context(params_, width);
+        if (!choose || width <= smallest_micro_batch)
+            break;
+        if (context_ && memory().compute <= params_.compute_budget)
+            break;
+        context_.reset();
+        width = std::max(width / 2, smallest_micro_batch);
+    }
+    if (!context_)
+        throw Error("context.failed", {{"n_ctx", static_cast<std::int64_t>(params_.n_ctx)},
+                                       {"why", take_last_library_error()}});
+    micro_batch_ = width;
+    llama_set_abort_callback(
+        context_.get(), [](void* data) { return static_cast<std::atomic<bool>*>(data)->load(); },
+        &cancelled_);
+
+    ggml_cgraph* graph = llama_graph_reserve(context_.get(), micro_batch_, 1, 1);
+    if (!graph)
+        throw Error("context.failed", {{"n_ctx", static_cast<std::int64_t>(params_.n_ctx)},
+                                       {"why", take_last_library_error()}});
+    std::map<int, std::size_t> order;
+    const std::vector<BlockUse> uses = scan_decoder_graph(graph);
+    for (const BlockUse& use : uses)
+        order.emplace(use.block, 0);
+    std::size_t next = 0;
+    for (auto& [block, index] : order)
+        index = next++;
+    for (const BlockUse& use : uses)
+        decoder_counter_.add(use.weight, order[use.block], use.uses);
+}
+
+Session::~Session() = default;
+
+void Session::require_owner() const {
+    if (std::this_thread::get_id() != owner_)
+        throw Error("session.wrong_thread");
+}
+
+Session::Context Session::make_context(const ContextParams& params, std::uint32_t micro_batch) const {
+    llama_context_params options = llama_context_default_params();
+    options.n_ctx = params.n_ctx;
+    options.n_batch = micro_batch;
+    options.n_ubatch = micro_batch;
+    options.n_outputs_max = 1;
+    options.n_threads = params.n_threads;
+    options.n_threads_batch = params.n_threads;
+    // Offered host weights would be copied before the eval callback sees them.
+    options.op_offload = false;
+    options.no_perf = true;
+    take_last_library_error();
+    return Context(llama_init_from_model(model_.get(), options));
+}
+
+std::uint32_t Session::n_ctx() const {
+    return llama_n_ctx(context_.get());
+}
+
+SessionMemory Session::memory() const {
+    SessionMemory total;
+    for (const auto& [type, bytes] : llama_get_memory_breakdown(context_.get())) {
+        total.weights += bytes.model;
+        total.context += bytes.context;
+        total.compute += bytes.compute;
+    }
+    return total;
+}
+
+void Session::attach(const PrefillerFiles& files, const DecoderFiles& decoder, const PrefillPlan& plan,
+                     const std::function<bool(std::uint64_t, std::uint64_t)>& progress) {
+    require_owner();
+    detach();
+    try {
+        auto weights = std::make_unique<PrefillWeights>(table_, files, plan);
+        table_.exchange();
+        ggml_cgraph* graph = llama_graph_reserve(context_.get(), micro_batch_, 1, 1);
+        table_.exchange();
+        if (!graph)
+            throw Error("context.failed",
+                        {{"n_ctx", static_cast<std::int64_t>(n_ctx())}, {"why", take_last_library_error()}});
+        weights->allocate(scan_prefill_graph(graph, weights->bound()), decoder, progress);
+        prefiller_ = std::move(weights);
+    } catch (...) {
+        table_.reset();
+        throw;
+    }
+}
+
+void Session::detach() {
+    require_owner();
+    if (!prefiller_)
+        return;
+    restore_decoder();
+    table_.reset();
+    prefiller_.reset();
+}
+
+PrefillMemory Session::prefill_memory() const {
+    return prefiller_ ? prefiller_->memory() : PrefillMemory{};
+}
+
+void Session::check_cancel() const {
+    if (cancelled_)
+        throw Error("cancelled");
+}
+
+// The caller makes sure that `tokens` fit; positions follow on from the cache.
+void Session::evaluate(const std::int32_t* tokens, std::uint32_t count) {
+    take_last_library_error();
+    const llama_batch batch =
+        llama_batch_get_one(const_cast<std::int32_t*>(tokens), static_cast<std::int32_t>(count));
+    const std::int32_t result = llama_decode(context_.get(), batch);
+    llama_synchronize(context_.get());
+    if (result == 2 || cancelled_)
+        throw Error("cancelled");
+    if (result != 0)
+        throw Error("session.evaluation_failed",
+                    {{"result", static_cast<std::int64_t>(result)}, {"why", take_last_library_error()}});
+}
+
+PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool with_prefiller,
+                               const ProgressCallback& progress) {
+    require_owner();
+    PrefillReport report;
+    report.tokens = static_cast<std::uint32_t>(tokens.size());
+    if (tokens.empty())
+        return report;
+    const auto started = Clock::now();
+    pending_.reset();
+    if (cached_.size() + tokens.size() > n_ctx())
+        throw Error("session.context_full", {{"n_ctx", static_cast<std::int64_t>(n_ctx())},
+                                             {"cached", static_cast<std::int64_t>(cached_.size())},
+                                             {"tokens", static_cast<std::int64_t>(tokens.size())}});
+    check_cancel();
+    report.used_prefiller = with_prefiller && prefiller_ && report.tokens >= min_prefill_tokens;
+    if (!report.used_prefiller)
+        restore_decoder();
+
+    // Passes of nearly equal width: none is too narrow for prefill weights, and each hides as much reading.
+    report.passes = (report.tokens + micro_batch_ - 1) / micro_batch_;
+    const std::uint32_t width = report.tokens / report.passes;
+    const std::uint32_t wider = report.tokens % report.passes;
+    report.micro_batch = width + (wider > 0 ? 1 : 0);
+    const auto first = static_cast<std::uint32_t>(cached_.size());
+    {
+        Reading reading(*this, report.used_prefiller, progress, report.tokens, report.passes);
+        const std::int32_t* next = tokens.data();
+        for (std::uint32_t pass = 0; pass < report.passes; ++pass) {
+            const std::uint32_t count = width + (pass < wider ? 1 : 0);
+            const auto length = static_cast<std::uint32_t>(cached_.size());
+            reading.start_pass(pass);
+            try {
+                evaluate(next, count);
+                reading.rethrow();
+                if (!reading.complete())
+                    throw Error("phase.incomplete");
+            } catch (...) {
+                rewind(length, true);
+                reading.rethrow(); // the cause, rather than the failed evaluation that it led to
+                throw;
+            }
+            cached_.insert(cached_.end(), next, next + count);
+            next += count;
+            reading.pass_done(count);
+            if (pass + 1 < report.passes)
+                check_cancel();
+        }
+        if (report.used_prefiller) {
+            try {
+                prefiller_->finish();
+            } catch (...) {
+                rewind(first, true);
+                throw;
+            }
+            const StreamStats stats = prefiller_->stream_stats();
+            report.bytes_read = stats.bytes;
+            report.load_seconds = stats.load_seconds;
+            report.wait_seconds = stats.wait_seconds;
+        }
+    }
+    report.seconds = seconds_since(started);
+    return report;
+}
+
+void Session::start_sampling(const SamplerParams& params) {
+    require_owner();
+    sampler_.emplace(params, llama_vocab_n_tokens(model_.vocab()));
+    pending_.reset();
+    const auto window = static_cast<std::size_t>(std::max(params.penalty_last_n, 0));
+    for (std::size_t i = cached_.size() - std::min(window, cached_.size()); i < cached_.size(); ++i)
+        sampler_->accept(cached_[i]);
+}
+
+std::int32_t Session::next_token() {
+    require_owner();
+    if (!sampler_ || cached_.empty())
+        throw Error("session.nothing_read");
+    if (pending_) {
+        feed(*pending_);
+        pending_.reset();
+    }
+    check_cancel();
+    pending_ = sampler_->sample(context_.get());
+    return *pending_;
+}
+
+void Session::feed(std::int32_t token) {
+    require_owner();
+    check_cancel();
+    if (cached_.size() + 1 > n_ctx())
+        throw Error("session.context_full", {{"n_ctx", static_cast<std::int64_t>(n_ctx())},
+                                             {"cached", static_cast<std::int64_t>(cached_.size())},
+                                             {"tokens", std::int64_t{1}}});
+    restore_decoder();
+    const auto length = static_cast<std::uint32_t>(cached_.size());
+    try {
+        evaluate(&token, 1);
+    } catch (...) {
+        pending_.reset();
+        rewind(length, true);
+        throw;
+    }
+    cached_.push_back(token);
+}
+
+std::vector<float> Session::logits() const {
+    require_owner();
+    const float* values = llama_get_logits_ith(context_.get(), -1);
+    if (!values)
+        throw Error("session.nothing_read");
+    return {values, values + llama_vocab_n_tokens(model_.vocab())};
+}
+
+bool Session::can_truncate() const {
+    return !llama_model_is_hybrid(model_.get()) && !llama_model_is_recurrent(model_.get()) &&
+           llama_model_n_swa(model_.get()) == 0;
+}
+
+std::vector<std::uint32_t> Session::checkpoints() const {
+    std::vector<std::uint32_t> lengths;
+    for (const Checkpoint& checkpoint : checkpoints_)
+        lengths.push_back(checkpoint.length);
+    return lengths;
+}
+
+void Session::save_checkpoint() {
+    require_owner();
+    const auto length = static_cast<std::uint32_t>(cached_.size());
+    if (can_truncate() || length == 0 || params_.max_checkpoints == 0)
+        return;
+    if (!checkpoints_.empty() && checkpoints_.back().length == length)
+        return;
+    constexpr llama_state_seq_flags flags = LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY;
+    Checkpoint checkpoint{.length = length, .state = {}};
+    checkpoint.state.resize(llama_state_seq_get_size_ext(context_.get(), 0, flags));
+    const std::size_t written = llama_state_seq_get_data_ext(context_.get(), checkpoint.state.data(),
+                                                             checkpoint.state.size(), 0, flags);
+    if (written == 0)
+        return;
+    checkpoint.state.resize(written);
+    checkpoints_.push_back(std::move(checkpoint));
+    // Drop the one whose neighbours are closest, so that the rest stay spread over the conversation.
+    while (checkpoints_.size() > params_.max_checkpoints) {
+        std::size_t drop = 0;
+        std::uint32_t smallest = UINT32_MAX;
+        for (std::size_t i = 0; i + 1 < checkpoints_.size(); ++i) {
+            const std::uint32_t before = i == 0 ? 0 : checkpoints_[i - 1].length;
+            const std::uint32_t gap = checkpoints_[i + 1].length - before;
+            if (gap < smallest) {
+                smallest = gap;
+                drop = i;
+            }
+        }
+        checkpoints_.erase(checkpoints_.begin() + static_cast<std::ptrdiff_t>(drop));
+    }
+}
+
+std::uint32_t Session::keep(std::uint32_t length) {
+    require_owner();
+    if (length >= cached_.size())
+        return static_cast<std::uint32_t>(cached_.size());
+    pending_.reset();
+    return rewind(length, false);
+}
+
+// `state_spoiled`: an evaluation began after `length` and did not end, so that recurrent state is lost even
+// if the cache is no longer than that.
+std::uint32_t Session::rewind(std::uint32_t length, bool state_spoiled) {
+    llama_memory_t memory = llama_get_memory(context_.get());
+    const auto position = static_cast<llama_pos>(length);
+    const bool recurrent = llama_model_is_hybrid(model_.get()) || llama_model_is_recurrent(model_.get());
+    const llama_pos window = llama_model_n_swa(model_.get());
+    const bool window_held =
+        window == 0 || llama_memory_seq_pos_min(memory, 0) <= std::max(0, position - window);
+    const bool unchanged = !state_spoiled && length == cached_.size();
+
+    std::uint32_t kept = 0;
+    if (length > 0 && (unchanged || (!recurrent && window_held)) &&
+        llama_memory_seq_rm(memory, 0, position, -1)) {
+        kept = length;
+    } else {
+        while (!checkpoints_.empty() && checkpoints_.back().length > length)
+            checkpoints_.pop_back();
+        if (!checkpoints_.empty()) {
+            const Checkpoint& saved = checkpoints_.back();
+            if (llama_state_seq_set_data_ext(context_.get(), saved.state.data(), saved.state.size(), 0,
+                                             LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY) != 0 &&
+                llama_memory_seq_rm(memory, 0, static_cast<llama_pos>(saved.length), -1))
+                kept = saved.length;
+        }
+    }
+    if (kept == 0)
+        llama_memory_clear(memory, true);
+    while (!checkpoints_.empty() && checkpoints_.back().length > kept)
+        checkpoints_.pop_back();
+    cached_.resize(std::min<std::size_t>(kept, cached_.size()));
+    return kept;
+}
+
+void Session::cancel() noexcept {
+    cancelled_ = true;
+    const std::scoped_lock lock(streaming_mutex_);
+    if (streaming_)
+        streaming_->cancel();
+}
+
+void Session::reset_cancel() noexcept {
+    cancelled_ = false;
+}
+
+void Session::restore_decoder() {
+    if (!decoder_dirty_)
+        return;
+    if (prefiller_)
+        prefiller_->restore();
+    decoder_dirty_ = false;
+}
+
+double Session::restore_seconds() const {
+    return prefiller_ ? prefiller_->restore_seconds() : 0;
+}
+
+std::uint64_t Session::decoder_checksum() {
+    require_owner();
+    restore_decoder();
+    std::uint64_t hash = 0xcbf29ce484222325ULL; // FNV-1a, eight bytes at a time
+    for (const ggml_tensor* tensor : table_.decoder_tensors()) {
+        ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(tensor->buffer);
+        ggml_backend_dev_t device = ggml_backend_buft_get_device(type);
+        const bool addressable = ggml_backend_buffer_is_host(tensor->buffer) ||
+                                 (device && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU);
+        std::vector<std::byte> copy;
+        const auto* bytes = static_cast<const std::byte*>(tensor->data);
+        std::size_t size = ggml_backend_buft_get_alloc_size(type, tensor);
+        if (!addressable) {
+            size = ggml_nbytes(tensor);
+            copy.resize(size);
+            ggml_backend_tensor_get(tensor, copy.data(), 0, size);
+            bytes = copy.data();
+        }
+        for (std::size_t i = 0; i < size; i += 8) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, bytes + i, std::min<std::size_t>(8, size - i));
+            hash = (hash ^ word) * 0x100000001b3ULL;
+            hash ^= hash >> 29;
+        }
+    }
+    return hash;
+}
+
+bool Session::on_node(ggml_tensor* node, bool ask, void* data) noexcept {
+    auto* self = static_cast<Session*>(data);
+    return self->reading_ ? self->reading_->on_node(node, ask) : !ask;
+}
+
+} // namespace twofold

@@ -1,0 +1,161 @@
+// One model, one context, one KV cache; reads prompts in either phase's weights and writes answers.
+//
+// A session belongs to the thread that made it; only cancel() may be called from another.
+#pragma once
+
+#include "model/model.h"
+#include "phase/block_counter.h"
+#include "phase/context_phase.h"
+#include "phase/layer_table.h"
+#include "phase/prefill_weights.h"
+#include "session/sampler.h"
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+struct llama_context;
+
+namespace twofold {
+
+// The narrowest prompt that is worth prefill weights; shorter ones are read by the decoder.
+inline constexpr std::uint32_t min_prefill_tokens = 32;
+
+struct ContextParams {
+    std::uint32_t n_ctx = 0;       // 0: what the model was trained for
+    std::uint32_t micro_batch = 0; // tokens per pass at most; 0: as many as the budget allows
+    std::uint64_t compute_budget = std::uint64_t{1} << 30; // bytes of compute buffers for choosing it
+    std::int32_t n_threads = 1;
+    std::uint32_t max_checkpoints = 8; // saved states of models that cannot forget a tail
+};
+
+struct PrefillProgress {
+    std::uint32_t tokens_done = 0;
+    std::uint32_t tokens_total = 0;
+    std::uint32_t blocks_done = 0; // in this pass
+    std::uint32_t blocks_total = 0;
+    std::uint32_t pass = 0;
+    std::uint32_t passes = 0;
+    std::uint64_t bytes_read = 0;
+};
+// Answers false to cancel.
+using ProgressCallback = std::function<bool(const PrefillProgress&)>;
+
+struct PrefillReport {
+    bool used_prefiller = false;
+    std::uint32_t tokens = 0;
+    std::uint32_t passes = 0;
+    std::uint32_t micro_batch = 0; // widest pass
+    double seconds = 0;
+    std::uint64_t bytes_read = 0;
+    double load_seconds = 0; // disk busy
+    double wait_seconds = 0; // compute waited for the disk
+};
+
+// Bytes by kind, as the library allocated them.
+struct SessionMemory {
+    std::uint64_t weights = 0;
+    std::uint64_t context = 0;
+    std::uint64_t compute = 0;
+};
+
+class Session {
+  public:
+    // Throws Error "model.load_failed", "model.load_cancelled", "context.failed".
+    Session(const ModelParams& model, const ContextParams& context,
+            const std::function<bool(float)>& progress);
+    ~Session();
+    Session(const Session&) = delete;
+    Session& operator=(const Session&) = delete;
+
+    [[nodiscard]] const Model& model() const { return model_; }
+    [[nodiscard]] std::uint32_t n_ctx() const;
+    [[nodiscard]] std::uint32_t micro_batch() const { return micro_batch_; }
+    [[nodiscard]] SessionMemory memory() const;
+
+    // Pairs the decoder with a prefiller. Throws Error "phase.*" when the architecture cannot switch,
+    // "disk.*", "memory.out"; the session is as before then.
+    void attach(const PrefillerFiles& files, const DecoderFiles& decoder, const PrefillPlan& plan,
+                const std::function<bool(std::uint64_t, std::uint64_t)>& progress);
+    void detach();
+    [[nodiscard]] bool attached() const { return prefiller_ != nullptr; }
+    [[nodiscard]] PrefillMemory prefill_memory() const;
+
+    // Reads `tokens` after what the cache holds. Throws Error "session.context_full", "cancelled",
+    // "disk.*", "session.evaluation_failed"; cached_tokens() tells what was kept.
+    PrefillReport prefill(const std::vector<std::int32_t>& tokens, bool with_prefiller,
+                          const ProgressCallback& progress);
+
+    void start_sampling(const SamplerParams& params);
+    // Samples the next token from the last logits, evaluating the previous one first.
+    std::int32_t next_token();
+    // Evaluates `token` with the decoder's weights.
+    void feed(std::int32_t token);
+    // Logits after the last evaluated token, one for each of the vocabulary.
+    [[nodiscard]] std::vector<float> logits() const;
+
+    // Tokens whose state is in the cache, in order.
+    [[nodiscard]] const std::vector<std::int32_t>& cached_tokens() const { return cached_; }
+    // True for attention models, whose cache can forget any tail.
+    [[nodiscard]] bool can_truncate() const;
+    // Lengths at which a state was saved, ascending.
+    [[nodiscard]] std::vector<std::uint32_t> checkpoints() const;
+    // Saves the state as it is now (models that cannot truncate; nothing for others).
+    void save_checkpoint();
+    // Forgets everything after the first `length` tokens; returns how many really remain.
+    std::uint32_t keep(std::uint32_t length);
+
+    // Stops the running call within moments, and any later one until reset_cancel().
+    void cancel() noexcept;
+    void reset_cancel() noexcept;
+
+    // A hash over every byte of the decoder's weights, in place; equal before and after any prefill.
+    std::uint64_t decoder_checksum();
+    // Finishes a carve-out's restoration that is still under way.
+    void restore_decoder();
+    [[nodiscard]] double restore_seconds() const;
+
+  private:
+    class Reading;
+    struct FreeContext {
+        void operator()(llama_context* context) const noexcept;
+    };
+    using Context = std::unique_ptr<llama_context, FreeContext>;
+    struct Checkpoint {
+        std::uint32_t length;
+        std::vector<std::uint8_t> state;
+    };
+
+    void require_owner() const;
+    [[nodiscard]] Context make_context(const ContextParams& params, std::uint32_t micro_batch) const;
+    void evaluate(const std::int32_t* tokens, std::uint32_t count);
+    std::uint32_t rewind(std::uint32_t length, bool state_spoiled);
+    void check_cancel() const;
+    static bool on_node(ggml_tensor* node, bool ask, void* data) noexcept;
+
+    Model model_;
+    ContextParams params_;
+    std::thread::id owner_ = std::this_thread::get_id();
+    std::uint32_t micro_batch_ = 0;
+    Context context_;
+    LayerTable table_;
+    std::unique_ptr<PrefillWeights> prefiller_;
+    BlockCounter decoder_counter_;
+    std::optional<Sampler> sampler_;
+    std::optional<std::int32_t> pending_; // sampled, not yet evaluated
+    std::vector<std::int32_t> cached_;
+    std::deque<Checkpoint> checkpoints_;
+    std::atomic<bool> cancelled_{false};
+    std::mutex streaming_mutex_;
+    PrefillWeights* streaming_ = nullptr; // what cancel() has to wake, while a prompt is read
+    Reading* reading_ = nullptr;
+    bool decoder_dirty_ = false; // a carve-out may still be missing
+};
+
+} // namespace twofold
