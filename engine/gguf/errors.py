@@ -121,6 +121,12 @@ class MissingTensor(GgufError):
     code = "gguf.missing_tensor"
 
 
+class UnexpectedTensor(GgufError):
+    """`tensor` is none that a model of its `architecture` has."""
+
+    code = "gguf.unexpected_tensor"
+
+
 class WrongShape(GgufError):
     """`tensor` has `shape`, the metadata calls for `expected`."""
 
@@ -137,10 +143,6 @@ class DuplicateToken(GgufError):
     """`token` is the text of the tokens `first` and `second`."""
 
     code = "gguf.duplicate_token"
-
-
-class UnknownArchitecture(GgufError):
-    code = "gguf.architecture"
 
 
 class SplitMissing(GgufError):

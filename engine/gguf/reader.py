@@ -148,9 +148,8 @@ def read_gguf(path: Path) -> GgufFile:
             raise Unreadable(path, reason="not a regular file")
         with path.open("rb") as file:
             return _read(path, file)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = getattr(error, "strerror", None) or str(error)
-        raise Unreadable(path, reason=reason) from error
+    except OSError as error:
+        raise Unreadable(path, reason=error.strerror or str(error)) from error
 
 
 def _read(path: Path, file: BinaryIO) -> GgufFile:

@@ -78,9 +78,9 @@ def open_model(path: Path) -> GgufModel:
     """Read the headers of the model that `path`, or any part of it, belongs to."""
     chosen = read_gguf(path)
     count = chosen.metadata.get(SPLIT_COUNT, 0)
-    paths = part_paths(path)
     if count in (0, 1):  # whole, whatever its name says
         return GgufModel((chosen,))
+    paths = part_paths(path)
     if len(paths) != count:
         raise SplitMixed(path, part=path.name, key=SPLIT_COUNT, value=count, expected=len(paths))
     missing = [part.name for part in paths if not part.is_file()]

@@ -36,14 +36,14 @@ SENTENCES: dict[str, str] = {
     "gguf.bad_key": "{path} says {key} is {value}, where {expected} is needed. " + _REFUSED,
     "gguf.missing_tensor": "{path} lacks the tensor {tensor!r}, without which the model cannot "
     "run. " + _AGAIN,
+    "gguf.unexpected_tensor": "{path} has a tensor {tensor!r}, which no {architecture} model has. "
+    + _REFUSED,
     "gguf.shape": "{path} has a tensor {tensor!r} of shape {shape}, where its own metadata calls "
     "for {expected}. " + _REFUSED,
     "gguf.unusable_type": "{path} stores {tensor!r} as {type}, which cannot be computed with "
     "there. Download another quantisation.",
     "gguf.duplicate_token": "{path} has the token {token!r} twice ({first} and {second}). "
     + _REFUSED,
-    "gguf.architecture": "{path} is a model of the architecture {architecture!r}, which cannot "
-    "be run. Choose a model of a supported architecture.",
     "gguf.split_missing": "{path} is one part of a model, and other parts are missing: {missing}. "
     "Put all parts into one folder.",
     "gguf.split_mixed": "{path} and its neighbours do not form one model: in {part}, {key} is "

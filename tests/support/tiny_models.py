@@ -43,7 +43,7 @@ CHAT_TEMPLATE = (
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 _DEFAULT_BLOCKS = {"llama": 4, "qwen2": 4, "qwen3": 4, "gemma3": 6, "qwen35": 8}
-_NORMAL, _CONTROL, _UNUSED = 1, 3, 5  # llama_token_type
+_NORMAL, _CONTROL, _UNUSED, _BYTE = 1, 3, 5, 6  # llama_token_type
 
 
 def write_tiny(
@@ -57,13 +57,14 @@ def write_tiny(
     weight_type: str = "Q8_0",
     vocab: int = 288,
     context: int = 32768,
+    tokenizer: str | None = None,
     extra: dict[str, Value] | None = None,
 ) -> Path:
     """Write one model and return `path`.
 
     `weight_type` names the ggml type of the blocks' linear weights (any that the library can
-    quantise to); embedding and output head are F16, everything else F32. `extra` adds or
-    replaces metadata.
+    quantise to); embedding and output head are F16, everything else F32. `tokenizer` is "gpt2"
+    (the default), "llama" (sentencepiece) or "test". `extra` adds or replaces metadata.
     """
     path.write_bytes(
         tiny_model(
@@ -75,6 +76,7 @@ def write_tiny(
             weight_type=weight_type,
             vocab=vocab,
             context=context,
+            tokenizer=tokenizer,
             extra=extra,
         ).encode()
     )
@@ -109,6 +111,7 @@ def tiny_model(
     weight_type: str = "Q8_0",
     vocab: int = 288,
     context: int = 32768,
+    tokenizer: str | None = None,
     extra: dict[str, Value] | None = None,
 ) -> GgufBytes:
     """The model as a `GgufBytes`, for tests that change it before writing."""
@@ -123,7 +126,7 @@ def tiny_model(
             f"{arch}.{key}": value
             for key, value in _hparams(arch, blocks, width, ffn, vocab, context).items()
         },
-        **_tokenizer(vocab),
+        **_tokenizer(vocab, tokenizer),
         **(extra or {}),
     }
     tensors = [
@@ -319,27 +322,35 @@ def _ggml() -> Any:
     return library
 
 
-def _tokenizer(vocab: int) -> dict[str, Value]:
-    if vocab < 256 + len(SPECIAL_TOKENS):
+def _tokenizer(vocab: int, kind: str | None) -> dict[str, Value]:
+    least = 256 + len(SPECIAL_TOKENS)
+    kind = kind or ("gpt2" if vocab >= least else "test")
+    if kind == "test":
         return {
             "tokenizer.ggml.model": text("test"),
             "tokenizer.ggml.tokens": array(ValueType.STRING, [f"t{n}" for n in range(vocab)]),
         }
-    fill = vocab - 256 - len(SPECIAL_TOKENS)
-    tokens = [*_byte_characters(), *SPECIAL_TOKENS, *(f"<|unused_{n}|>" for n in range(fill))]
-    kinds = [_NORMAL] * 256 + [_CONTROL] * len(SPECIAL_TOKENS) + [_UNUSED] * fill
-    return {
-        "tokenizer.ggml.model": text("gpt2"),
-        "tokenizer.ggml.pre": text("gpt-2"),
+    byte_tokens = _byte_characters() if kind == "gpt2" else [f"<0x{n:02X}>" for n in range(256)]
+    fill = vocab - least
+    tokens = [*byte_tokens, *SPECIAL_TOKENS, *(f"<|unused_{n}|>" for n in range(fill))]
+    byte_kind = _NORMAL if kind == "gpt2" else _BYTE
+    kinds = [byte_kind] * 256 + [_CONTROL] * len(SPECIAL_TOKENS) + [_UNUSED] * fill
+    keys = {
+        "tokenizer.ggml.model": text(kind),
         "tokenizer.ggml.tokens": array(ValueType.STRING, tokens),
         "tokenizer.ggml.token_type": array(ValueType.INT32, kinds),
-        "tokenizer.ggml.merges": array(ValueType.STRING, []),
         "tokenizer.ggml.bos_token_id": u32(256),
         "tokenizer.ggml.eos_token_id": u32(258),
         "tokenizer.ggml.padding_token_id": u32(256),
-        "tokenizer.ggml.add_bos_token": flag(False),
         "tokenizer.chat_template": text(CHAT_TEMPLATE),
     }
+    if kind == "gpt2":
+        keys["tokenizer.ggml.pre"] = text("gpt-2")
+        keys["tokenizer.ggml.merges"] = array(ValueType.STRING, [])
+        keys["tokenizer.ggml.add_bos_token"] = flag(False)
+    else:
+        keys["tokenizer.ggml.scores"] = array(ValueType.FLOAT32, [0.0] * vocab)
+    return keys
 
 
 def _byte_characters() -> list[str]:
