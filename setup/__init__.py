@@ -1,0 +1,1 @@
+"""The set-up: turns a clean clone into a working Twofold. Standard library only."""

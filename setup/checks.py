@@ -1,0 +1,112 @@
+"""Runs every check of the project, one after the other: `./twofold test [--fast]`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from setup import doctest_header
+from setup.compiler import find_compiler
+from setup.context import Context
+from setup.library import build_path, job_count
+
+USAGE = """Usage: ./twofold test [--fast]
+
+Runs the linters, the type checker, the C++ tests (also under AddressSanitizer and
+ThreadSanitizer) and the Python tests. --fast leaves out clang-tidy, the sanitizers and
+the tests marked slow."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Commands that have to succeed one after the other."""
+
+    title: str
+    commands: Sequence[Sequence[str | Path]]
+    slow: bool = False
+
+
+def main(context: Context, arguments: Sequence[str]) -> int:
+    """Runs the checks, prints a summary, and returns 0 only if all succeeded."""
+    if arguments not in ([], ["--fast"]):
+        print(USAGE, file=sys.stderr)
+        return 0 if arguments == ["--help"] else 2
+    fast = bool(arguments)
+    environ = {**os.environ, "PATH": build_path(context)} | find_compiler().environ
+    results: list[tuple[str, bool, float]] = []
+    for check in checks(context, fast=fast):
+        print(f"\n=== {check.title} ===", flush=True)
+        started = time.monotonic()
+        passed = all(
+            subprocess.run(
+                [str(part) for part in command],
+                cwd=context.root,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            ).returncode
+            == 0
+            for command in check.commands
+        )
+        results.append((check.title, passed, time.monotonic() - started))
+    print("\n=== Summary ===")
+    for title, passed, seconds in results:
+        print(f"{'ok' if passed else 'FAILED':<8}{seconds:6.0f} s  {title}")
+    return 0 if all(passed for _, passed, _ in results) else 1
+
+
+def checks(context: Context, *, fast: bool) -> list[Check]:
+    """The checks in the order of their cost; the Python tests, whose summary matters, last."""
+    python = [context.python, "-m"]
+    tests = ["-m", "not slow"] if fast else []
+    sources = sorted(
+        path
+        for folder in ("native", "tests/native")
+        for path in (context.root / folder).rglob("*")
+        if path.suffix in (".cpp", ".h")
+    )
+    found = [
+        Check("ruff", [[*python, "ruff", "check"], [*python, "ruff", "format", "--check"]]),
+        Check("pyright", [[*python, "pyright"]]),
+        Check("import contracts", [[context.venv / "bin" / "lint-imports"]]),
+        Check("clang-format", [["clang-format", "--dry-run", "-Werror", *sources]]),
+        Check("clang-tidy", [_clang_tidy(context)], slow=True),
+        Check("C++ tests", _cpp_tests(context, "")),
+        Check("C++ tests, AddressSanitizer", _cpp_tests(context, "address,undefined"), slow=True),
+        Check("C++ tests, ThreadSanitizer", _cpp_tests(context, "thread"), slow=True),
+        Check("Python tests", [[*python, "pytest", *tests]]),
+    ]
+    return [check for check in found if not (fast and check.slow)]
+
+
+def _clang_tidy(context: Context) -> list[str | Path]:
+    """Reads the compile commands that building the extension left behind."""
+    return [
+        *(context.python, context.venv / "bin" / "run-clang-tidy.py", "-quiet"),
+        *("-clang-tidy-binary", context.venv / "bin" / "clang-tidy"),
+        *("-p", context.root / "build" / "extension", "-j", str(job_count())),
+        f"^{re.escape(str(context.root / 'native'))}/",
+    ]
+
+
+def _cpp_tests(context: Context, sanitizer: str) -> list[list[str | Path]]:
+    build = context.root / "build" / f"tests-{sanitizer.split(',')[0] or 'plain'}"
+    header = doctest_header.folder(context)
+    configure = [
+        *("cmake", "-S", context.root / "native", "-B", build, "-G", "Ninja"),
+        *("-DTWOFOLD_EXTENSION=OFF", "-DTWOFOLD_TESTS=ON", f"-DTWOFOLD_SANITIZE={sanitizer}"),
+        *("-DCMAKE_BUILD_TYPE=RelWithDebInfo", "--log-level=WARNING"),
+        *([f"-DTWOFOLD_DOCTEST={header}"] if header.exists() else []),
+    ]
+    jobs = str(job_count())
+    return [
+        configure,
+        ["cmake", "--build", build, "--parallel", jobs, "--", "--quiet"],
+        ["ctest", "--test-dir", build, "--output-on-failure", "--parallel", jobs],
+    ]
