@@ -1,0 +1,113 @@
+// A ring of slots: loads blocks from disk ahead of the compute that uses them, pass after pass.
+#pragma once
+
+#include "disk/file_reader.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace twofold {
+
+// The reads that fill `slot` with `block`. Called with the streamer locked: must not call it back.
+using SegmentsOf = std::function<std::vector<Segment>(std::size_t block, std::size_t slot)>;
+
+// What happened when, in seconds since begin().
+struct StreamEvent {
+    enum class Kind {
+        load, // bytes on their way from the disk
+        wait, // the owner had nothing to compute with
+        hold, // acquire() to release(): the block computes
+    };
+    Kind kind;
+    std::size_t pass, block;
+    double start, end;
+};
+
+struct StreamStats {
+    std::uint64_t blocks = 0; // acquired
+    std::uint64_t bytes = 0;  // of these blocks, alignment excluded
+    double load_seconds = 0;  // summed over blocks
+    double wait_seconds = 0;
+    std::uint64_t waits = 0; // acquires that found their block still loading
+};
+
+// Streams `blocks` blocks through `slots` slots. Load g of a run (g = pass * blocks + block) goes to slot
+// g % slots and is queued once load g - slots has been released, so that up to `slots` loads are queued and
+// the next pass's first blocks load while the last ones of this pass compute. The reader writes straight into
+// the slots; there is no staging buffer.
+//
+//     streamer.begin(passes);
+//     for each pass, for each block: slot = streamer.acquire(block); ...compute...; streamer.release(block);
+//     streamer.finish();
+//
+// One owner thread calls all members but cancel(), which any thread may call. After an Error the owner calls
+// cancel() (or the destructor does, or the next begin()) and the streamer can begin() again.
+class BlockStreamer {
+  public:
+    // `reader` must outlive the streamer. `trace_limit`: events kept a run, 0 for none.
+    BlockStreamer(FileReader& reader, std::size_t blocks, std::size_t slots, SegmentsOf segments,
+                  std::size_t trace_limit = 0);
+    ~BlockStreamer();
+    BlockStreamer(const BlockStreamer&) = delete;
+    BlockStreamer& operator=(const BlockStreamer&) = delete;
+
+    // Starts loading. From here on the slots belong to the streamer. Clears the statistics of the last run.
+    // Throws "disk.file_changed", and what FileReader::submit throws.
+    void begin(std::size_t passes);
+
+    // Waits for the next block's bytes and returns its slot. Up to `slots` blocks may be held at a time.
+    // Throws the load's Error; "stream.cancelled"; "stream.order" (expected, or -1 for none; got; held) for
+    // any other block, or where all slots are held.
+    std::size_t acquire(std::size_t block);
+
+    // The oldest block held is no longer read by anyone: its slot may be overwritten. Does nothing after
+    // cancel(). Throws "stream.order".
+    void release(std::size_t block);
+
+    // Whether this run will not write to `slot` any more and its last block has been released: its memory may
+    // be put to another use while the last blocks compute. Ask after each release(). True while nothing runs;
+    // after a cancel() it tells no more than before, since all slots are free once that has returned.
+    [[nodiscard]] bool slot_retired(std::size_t slot) const;
+
+    // Ends a run: on return nothing writes to any slot. Throws "stream.incomplete" (expected, got) where
+    // blocks were left out, "stream.cancelled", and "disk.file_changed" where a file was rewritten meanwhile.
+    void finish();
+
+    // Ends a run at any point and wakes an acquire() at once; on return nothing writes to any slot (see
+    // FileReader::cancel). Without a run it does nothing: it does not prevent the next begin().
+    void cancel();
+
+    [[nodiscard]] StreamStats stats() const;
+    [[nodiscard]] std::vector<StreamEvent> events() const;
+
+  private:
+    using Clock = FileReader::Clock;
+
+    enum class State { idle, running, cancelled };
+
+    // These three with mutex_ held.
+    void load_next();
+    void trace(StreamEvent::Kind kind, std::uint64_t load, Clock::time_point start, Clock::time_point end);
+    [[noreturn]] void refuse(std::uint64_t expected_load, std::size_t block) const;
+
+    FileReader& reader_;
+    const std::size_t blocks_, slots_;
+    const SegmentsOf segments_;
+    const std::size_t trace_limit_;
+
+    mutable std::mutex mutex_;
+    State state_ = State::idle;
+    std::uint64_t total_ = 0; // loads of this run
+    std::uint64_t submitted_ = 0, acquired_ = 0, released_ = 0;
+    std::vector<FileReader::Ticket> loads_; // by slot
+    std::vector<Clock::time_point> held_since_;
+    Clock::time_point begun_;
+    StreamStats stats_;
+    std::vector<StreamEvent> events_;
+};
+
+} // namespace twofold
