@@ -1,0 +1,74 @@
+"""`twofold doctor`: is all well on this machine?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from engine.doctor.report import GIB, Report, report
+
+app = typer.Typer()
+
+
+@app.command()
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Check this machine, the library and the folders. Exits with 1 if something is wrong."""
+    console = Console(stderr=True)
+    with console.status("Running every kernel of the model library once..."):
+        found = report()
+    if json:
+        print(found.model_dump_json(indent=2))
+    else:
+        show(found, Console())
+    raise typer.Exit(0 if found.healthy else 1)
+
+
+def show(found: Report, console: Console) -> None:
+    """Prints the report as a table, with the verdict last."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    machine, library = found.machine, found.library
+    table.add_row("Twofold", found.twofold)
+    table.add_row("Python", f"{found.python} ({found.python_path})")
+    table.add_row("System", machine.system)
+    table.add_row("CPU", f"{machine.cpu}, {machine.cores} cores")
+    table.add_row("CPU features", " ".join(machine.features))
+    table.add_row(
+        "Memory",
+        f"{machine.memory_available / GIB:.1f} of {machine.memory_total / GIB:.1f} GiB available",
+    )
+    table.add_row(
+        "Library", f"llama-cpp-python {library.version}, llama.cpp {library.commit or 'unknown'}"
+    )
+    if library.build:
+        build = library.build
+        table.add_row("Library build", f"{build.name}, {build.compiler}")
+        table.add_row("Build flags", f"{build.cxxflags} {build.cmake_args}".strip())
+    if library.system_info:
+        table.add_row("Library says", library.system_info.strip(" |"))
+    for buffer in dict.fromkeys(kernel.buffer for kernel in library.kernels):
+        types = [kernel.type for kernel in library.kernels if kernel.buffer == buffer]
+        table.add_row(f"Kernels ({buffer})", " ".join(types))
+    for device in found.devices:
+        total = f"{device.memory_total / GIB:.1f} GiB"
+        table.add_row(f"Device {device.name}", f"{device.description} ({device.type}), {total}")
+    for folder in found.folders:
+        free = f"{folder.free_bytes / GIB:.0f} GiB free"
+        table.add_row(f"Folder {folder.name}", f"{folder.path}, {free}")
+    console.print(table, highlight=False, markup=False)
+    for problem in found.problems:
+        console.print(f"{problem.sentence} [{problem.code}]", markup=False, style="red")
+    if found.healthy:
+        worst = max(kernel.error for kernel in library.kernels)
+        console.print(
+            f"All is well: {len(library.kernels)} kernels ran in a process of their own, "
+            f"largest error {worst:.2%}.",
+            style="green",
+            highlight=False,
+        )
