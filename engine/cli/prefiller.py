@@ -72,6 +72,8 @@ def info(prefiller: File, as_json: Json = False) -> None:
         print(json.dumps(facts))
         return
     table = Table(box=None, show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), "not given" if value is None else str(value))
     Console().print(table)

@@ -1,0 +1,84 @@
+"""The prefiller commands: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.cli import prefiller as command
+from engine.prefiller.build import build_prefiller
+from engine.prefiller.errors import Cancelled
+from tests.support.tiny_models import write_tiny
+
+
+@pytest.fixture
+def decoder(tmp_path: Path) -> Path:
+    return write_tiny(tmp_path / "tiny-Q8_0.gguf", "llama", blocks=2)
+
+
+def run(*args: object) -> tuple[int, str]:
+    done = CliRunner().invoke(command.app, [str(arg) for arg in args])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout
+
+
+def test_build_writes_beside_the_model_and_prints_where(decoder: Path) -> None:
+    code, out = run("build", decoder)
+    written = decoder.with_name("tiny-Q8_0.prefiller.gguf")
+    assert (code, out) == (0, f"{written}\n")
+    assert written.is_file()
+
+
+def test_a_split_models_prefiller_is_named_for_the_whole() -> None:
+    part = Path("folder/big-IQ1_S-00002-of-00003.gguf")
+    assert command.default_output(part) == Path("folder/big-IQ1_S.prefiller.gguf")
+
+
+def test_build_takes_an_output_and_a_source(decoder: Path, tmp_path: Path) -> None:
+    source = write_tiny(tmp_path / "s.gguf", "llama", blocks=2, weight_type="BF16", seed=1)
+    code, out = run("build", decoder, "-o", tmp_path / "p.gguf", "--source", source, "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["path"] == str(tmp_path / "p.gguf")
+    assert facts["source"] == "tiny llama 1"
+    assert facts["decoder"] == "tiny llama 0"
+
+
+def test_info_tells_the_facts_in_words_and_as_json(decoder: Path, tmp_path: Path) -> None:
+    prefiller = build_prefiller(decoder, tmp_path / "p.gguf")
+    code, out = run("info", prefiller.path, "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert (facts["layout"], facts["blocks"], facts["tensors"]) == ("twofold", 2, 14)
+    assert facts["decoder_hash"] == prefiller.decoder_hash
+    code, out = run("info", prefiller.path)
+    assert code == 0
+    assert "decoder quantisation  Q8_0" in out
+
+
+def test_check_exits_with_0_only_for_an_established_pairing(decoder: Path, tmp_path: Path) -> None:
+    prefiller = build_prefiller(decoder, tmp_path / "p.gguf").path
+    code, out = run("check", prefiller, decoder)
+    assert (code, out) == (0, "matched by hash: it carries the decoder's hash\n")
+    other = write_tiny(tmp_path / "tiny-Q4_0.gguf", "llama", blocks=2, weight_type="Q4_0")
+    code, out = run("check", prefiller, other, "--json")
+    assert code == 1
+    assert json.loads(out)["verdict"] == "wrong"
+
+
+def test_ctrl_c_stops_a_build_with_a_sentence_and_leaves_nothing(
+    decoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object, **options: object) -> object:
+        args = (*args[:3], lambda *_: signal.raise_signal(signal.SIGINT), *args[4:])
+        return build_prefiller(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(command, "build_prefiller", interrupted)
+    with pytest.raises(Cancelled):
+        run("build", decoder)
+    assert [path.name for path in decoder.parent.iterdir()] == [decoder.name]
