@@ -109,15 +109,14 @@ class FakeModel:
             batch = tokens[done : done + 16]
             self.cached_tokens += batch
             done += len(batch)
-        if done == len(tokens):
-            self._left = list(self._answers.pop(0)) if self._answers else []
-            self._sampled = None
+        self._sampled = None
         return PrefillReport(
             taken, "scripted", done, done * 0.1, done * 10, 0.5, 100, cancelled=done < len(tokens)
         )
 
     def start_sampling(self, settings: SamplingSettings) -> None:
         self.settings = settings
+        self._left = list(self._answers.pop(0)) if self._answers else []
 
     def next_token(self) -> int:
         self._cancel = False

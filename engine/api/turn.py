@@ -1,0 +1,101 @@
+"""What a turn tells its client: events while it runs, and the report at its end."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.api.messages import Message
+
+# How a prompt is read, and what a user may ask for.
+Path = Literal["decoder", "resident", "odp", "autocast"]
+PathSetting = Literal["auto", "decoder", "resident", "odp", "autocast"]
+
+# eos: the model ended its answer. stop: a stop string came. length: `max_tokens` reached.
+# context: the context is full. cancelled: the user stopped it.
+StopReason = Literal["eos", "stop", "length", "context", "cancelled"]
+
+
+class Data(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Notice(Data):
+    """Something the user should know though the turn goes on."""
+
+    type: Literal["notice"] = "notice"
+    code: str
+    sentence: str
+    data: dict[str, Any] = {}
+
+
+class TurnStarted(Data):
+    """The prompt is known: `cached_tokens` of it are in the cache, `new_tokens` will be read."""
+
+    type: Literal["turn_started"] = "turn_started"
+    prompt_tokens: int
+    cached_tokens: int
+    new_tokens: int
+    context_tokens: int
+
+
+class PrefillProgress(Data):
+    """Reading the prompt: tokens and blocks done of those this turn reads, bytes from disk."""
+
+    type: Literal["prefill_progress"] = "prefill_progress"
+    path: Path
+    reason: str
+    tokens_done: int
+    tokens_total: int
+    block: int
+    blocks: int
+    bytes_read: int
+    seconds: float
+
+
+class ReasoningText(Data):
+    type: Literal["reasoning_text"] = "reasoning_text"
+    text: str
+
+
+class AnswerText(Data):
+    type: Literal["answer_text"] = "answer_text"
+    text: str
+
+
+class TurnReport(Data):
+    """A turn's outcome. Times in seconds, rates in tokens per second, sizes in bytes.
+
+    `path` and `reason` are None if the turn ended before reading began, `ttft_s` if no token was
+    sampled, `decode_tps` below two tokens. `answer_tokens` are all sampled tokens, reasoning
+    included, without the end-of-generation token. `prefill_weight_bytes` is the memory that
+    prefill weights held.
+    """
+
+    type: Literal["turn_report"] = "turn_report"
+    message: Message
+    stop_reason: StopReason
+    stop_string: str | None = None
+    path: Path | None = None
+    reason: str | None = None
+    prompt_tokens: int
+    cached_tokens: int
+    new_tokens: int
+    answer_tokens: list[int]
+    seed: int
+    ttft_s: float | None = None
+    prefill_s: float = 0.0
+    prefill_tps: float | None = None
+    decode_tps: float | None = None
+    reasoning_s: float | None = None
+    bytes_read: int = 0
+    wait_s: float = 0.0
+    prefill_weight_bytes: int = 0
+
+
+TextEvent = ReasoningText | AnswerText
+TurnEvent = Annotated[
+    Notice | TurnStarted | PrefillProgress | ReasoningText | AnswerText | TurnReport,
+    Field(discriminator="type"),
+]

@@ -1,0 +1,28 @@
+"""Sentences for the chat's errors and warnings."""
+
+from __future__ import annotations
+
+SENTENCES: dict[str, str] = {
+    "chat.context_overflow": (
+        "This conversation does not fit: it needs {needed} tokens ({prompt} to read and "
+        "{reserved} for the answer) and the context holds {available}. Shorten it, start a new "
+        "chat, or load the model with a larger context."
+    ),
+    "chat.empty": "There is nothing to answer: the conversation has no messages. Write one.",
+    "template.failed": (
+        "The model's chat template failed ({reason}), so this message cannot be sent to the "
+        "model. Start a new chat, or use another file of this model."
+    ),
+    "template.fallback": (
+        "The model's own chat template cannot be used ({reason}), so a built-in one (ChatML) "
+        "takes its place. Answers may be worse than usual; another file of this model may help."
+    ),
+    "template.over_limit": (
+        "The model's chat template was stopped because it took too much {what} (the limit is "
+        "{limit}). Do not trust this file; use another one of this model."
+    ),
+    "template.refused": (
+        'The model\'s chat template does not accept this conversation ("{reason}"). Edit the '
+        "conversation, or start a new chat."
+    ),
+}
