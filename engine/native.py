@@ -7,10 +7,16 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 from pathlib import Path
 from types import ModuleType
 
 from engine.errors import TwofoldError
+
+
+# Threads that wait for each other spin this often before they sleep. OpenMP's default spins for
+# milliseconds: beside any other busy program, a token then takes ten times as long.
+OPENMP_SPIN_COUNT = "10000"
 
 
 class LibraryMissing(TwofoldError):
@@ -56,6 +62,7 @@ def native() -> ModuleType:
     library = folder / "libllama.so"
     if not library.exists():
         raise LibraryMissing(wanted=pinned_version())
+    os.environ.setdefault("GOMP_SPINCOUNT", OPENMP_SPIN_COUNT)  # read when OpenMP loads
     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     module = importlib.import_module("engine._native")
     module.require_pinned_library()

@@ -29,8 +29,7 @@ void bind_parameters(nb::module_& m) {
         .def_rw("n_ctx", &ContextParams::n_ctx)
         .def_rw("micro_batch", &ContextParams::micro_batch)
         .def_rw("compute_budget", &ContextParams::compute_budget)
-        .def_rw("n_threads", &ContextParams::n_threads)
-        .def_rw("max_checkpoints", &ContextParams::max_checkpoints);
+        .def_rw("n_threads", &ContextParams::n_threads);
 
     nb::class_<SamplerParams>(m, "SamplerParams")
         .def(nb::init<>())
@@ -146,6 +145,7 @@ void bind_session(nb::module_& m) {
         .def_prop_ro("can_truncate", &Session::can_truncate)
         .def_prop_ro("checkpoints", &Session::checkpoints)
         .def("save_checkpoint", &Session::save_checkpoint, release())
+        .def("drop_checkpoint", &Session::drop_checkpoint, "length"_a)
         .def("keep", &Session::keep, "length"_a, release(),
              "Forgets everything after the first `length` tokens; returns how many remain.")
         .def("cancel", &Session::cancel, release())

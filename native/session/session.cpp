@@ -416,7 +416,7 @@ std::vector<std::uint32_t> Session::checkpoints() const {
 void Session::save_checkpoint() {
     require_owner();
     const auto length = static_cast<std::uint32_t>(cached_.size());
-    if (can_truncate() || length == 0 || params_.max_checkpoints == 0)
+    if (can_truncate() || length == 0)
         return;
     if (!checkpoints_.empty() && checkpoints_.back().length == length)
         return;
@@ -429,20 +429,11 @@ void Session::save_checkpoint() {
         return;
     checkpoint.state.resize(written);
     checkpoints_.push_back(std::move(checkpoint));
-    // Drop the one whose neighbours are closest, so that the rest stay spread over the conversation.
-    while (checkpoints_.size() > params_.max_checkpoints) {
-        std::size_t drop = 0;
-        std::uint32_t smallest = UINT32_MAX;
-        for (std::size_t i = 0; i + 1 < checkpoints_.size(); ++i) {
-            const std::uint32_t before = i == 0 ? 0 : checkpoints_[i - 1].length;
-            const std::uint32_t gap = checkpoints_[i + 1].length - before;
-            if (gap < smallest) {
-                smallest = gap;
-                drop = i;
-            }
-        }
-        checkpoints_.erase(checkpoints_.begin() + static_cast<std::ptrdiff_t>(drop));
-    }
+}
+
+void Session::drop_checkpoint(std::uint32_t length) {
+    require_owner();
+    std::erase_if(checkpoints_, [&](const Checkpoint& saved) { return saved.length == length; });
 }
 
 std::uint32_t Session::keep(std::uint32_t length) {

@@ -32,7 +32,6 @@ struct ContextParams {
     std::uint32_t micro_batch = 0; // tokens per pass at most; 0: as many as the budget allows
     std::uint64_t compute_budget = std::uint64_t{1} << 30; // bytes of compute buffers for choosing it
     std::int32_t n_threads = 1;
-    std::uint32_t max_checkpoints = 8; // saved states of models that cannot forget a tail
 };
 
 struct PrefillProgress {
@@ -108,6 +107,7 @@ class Session {
     [[nodiscard]] std::vector<std::uint32_t> checkpoints() const;
     // Saves the state as it is now (models that cannot truncate; nothing for others).
     void save_checkpoint();
+    void drop_checkpoint(std::uint32_t length);
     // Forgets everything after the first `length` tokens; returns how many really remain.
     std::uint32_t keep(std::uint32_t length);
 

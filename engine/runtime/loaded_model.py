@@ -1,0 +1,316 @@
+"""A decoder in memory, with or without its prefiller: what a chat session talks to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+import psutil
+
+from engine.api.sampling import SamplingSettings
+from engine.api.turn import Path, PathSetting
+from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
+from engine.errors import NativeError
+from engine.gguf.splits import GgufModel
+from engine.gguf.validate import validated_model
+from engine.native import native
+from engine.prefiller.formats import Prefiller, open_prefiller
+from engine.prefiller.pairing import Pairing, require_pairing
+from engine.runtime.routing import NoPrefiller, Route, Situation, route
+from engine.runtime.settings import DEFAULT_CONTEXT, LoadSettings
+
+CANCELLED = "cancelled"
+
+# Fraction of the decoder that is loaded; answers false to stop.
+OnLoad = Callable[[float], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillMemory:
+    """Bytes that the prefiller's weights take. `lent` are decoder weights that slots overwrite
+    during prefill; `slots_allocated` is the part of the slots that found no room there."""
+
+    resident: int
+    slots: int
+    slots_allocated: int
+    lent: int
+    slot_count: int
+    direct: bool
+
+    @property
+    def weights(self) -> int:
+        """All memory that holds prefill weights while a prompt is read, lent memory included."""
+        return self.resident + self.slots
+
+
+class LoadedModel:
+    """One model with one context and one cache (`engine.chat.model.Model`).
+
+    Made, used and closed on one thread; only `cancel` may be called from another.
+    """
+
+    def __init__(
+        self,
+        path: FilePath,
+        *,
+        prefiller: FilePath | None = None,
+        force_pairing: bool = False,
+        settings: LoadSettings | None = None,
+        on_load: OnLoad | None = None,
+    ) -> None:
+        """Raises GgufError, PrefillerError, PairingRefused or NativeError; nothing stays loaded."""
+        self.settings = settings or LoadSettings()
+        self.files: GgufModel = validated_model(path)
+        self.prefiller: Prefiller | None = None
+        self.pairing: Pairing | None = None
+        if prefiller is not None:
+            self.prefiller = open_prefiller(prefiller)
+            self.pairing = require_pairing(self.prefiller, self.files, force=force_pairing)
+        self._native = native()
+        self._session = self._open_session(on_load)
+        self._attached: Path | None = None
+        self._specials = {
+            name: self._session.piece(token, True).decode("utf-8", "replace") if token >= 0 else ""
+            for name, token in (("bos", self._session.bos), ("eos", self._session.eos))
+        }
+
+    def _open_session(self, on_load: OnLoad | None) -> Any:
+        model = self._native.ModelParams()
+        model.paths = [str(file.path) for file in self.files.files]
+        context = self._native.ContextParams()
+        context.n_ctx = self.settings.context or min(self._trained_context(), DEFAULT_CONTEXT)
+        context.micro_batch = self.settings.micro_batch or 0
+        context.compute_budget = self.settings.compute_budget
+        context.n_threads = self.settings.threads
+        return self._native.Session(model, context, on_load or (lambda _done: True))
+
+    def _trained_context(self) -> int:
+        metadata = self.files.metadata
+        trained = metadata.get(f"{metadata.get('general.architecture')}.context_length")
+        return trained if isinstance(trained, int) and trained > 0 else DEFAULT_CONTEXT
+
+    def close(self) -> None:
+        """Frees the model; the object is of no use afterwards."""
+        self._session = None
+
+    # --- paths -------------------------------------------------------------------------------
+
+    def prepare(self, path: Path) -> None:
+        """Puts the prefiller where `path` wants it: all of it in memory, or slots for streaming.
+
+        Does nothing for `decoder`. Raises NoPrefiller, or NativeError (`phase.*`, `disk.*`,
+        `memory.out`), after which no prefiller is attached.
+        """
+        if path in ("decoder", self._attached):
+            return
+        prefiller = self.prefiller
+        if prefiller is None:
+            raise NoPrefiller(path=path)
+        plan = self._native.PrefillPlan()
+        tier = self._native.Tier.device if path == "resident" else self._native.Tier.disk
+        plan.tiers = [tier] * (1 + max(tensor.block for tensor in prefiller.tensors))
+        plan.slots = self.settings.slots
+        plan.carve_out = self.settings.carve_out
+        plan.in_flight = self.settings.in_flight
+        plan.request_bytes = self.settings.request_bytes
+        self._attached = None
+        self._session.attach(self._prefiller_files(prefiller), self._decoder_files(), plan)
+        self._attached = path
+
+    def _prefiller_files(self, prefiller: Prefiller) -> Any:
+        files = self._native.PrefillerFiles()
+        files.paths = [str(path) for path in prefiller.files]
+        for tensor in prefiller.tensors:
+            columns, rows = tensor.shape
+            files.add(
+                tensor.name,
+                tensor.block,
+                tensor.file_index,
+                tensor.offset,
+                tensor.nbytes,
+                columns,
+                rows,
+                tensor.scale,
+            )
+        return files
+
+    def _decoder_files(self) -> Any:
+        files = self._native.DecoderFiles()
+        files.paths = [str(file.path) for file in self.files.files]
+        for index, file in enumerate(self.files.files):
+            for tensor in file.tensors:
+                files.add(tensor.name, index, tensor.absolute_offset, tensor.nbytes)
+        return files
+
+    def _route(self, setting: PathSetting, tokens: int) -> Route:
+        return route(
+            setting,
+            Situation(
+                tokens=tokens,
+                has_prefiller=self.prefiller is not None,
+                min_prefill_tokens=self._native.min_prefill_tokens,
+                prefiller_bytes=self.prefiller.nbytes if self.prefiller else 0,
+                resident_now=self._attached == "resident",
+                memory_free=psutil.virtual_memory().available,
+            ),
+        )
+
+    @property
+    def prefill_memory(self) -> PrefillMemory:
+        memory = self._session.prefill_memory
+        return PrefillMemory(
+            resident=memory.resident_bytes,
+            slots=memory.slot_bytes,
+            slots_allocated=memory.allocated_slot_bytes,
+            lent=memory.lent_bytes,
+            slot_count=memory.slots,
+            direct=memory.direct,
+        )
+
+    # --- what a chat session needs -----------------------------------------------------------
+
+    @property
+    def n_ctx(self) -> int:
+        return self._session.n_ctx
+
+    @property
+    def micro_batch(self) -> int:
+        return self._session.micro_batch
+
+    @property
+    def bos_text(self) -> str:
+        return self._specials["bos"]
+
+    @property
+    def eos_text(self) -> str:
+        return self._specials["eos"]
+
+    @property
+    def chat_template(self) -> str | None:
+        return self._session.chat_template or None
+
+    @property
+    def can_truncate(self) -> bool:
+        return self._session.can_truncate
+
+    @property
+    def cached_tokens(self) -> Sequence[int]:
+        return self._session.cached_tokens
+
+    def checkpoints(self) -> Sequence[int]:
+        return self._session.checkpoints
+
+    def save_checkpoint(self) -> None:
+        self._session.save_checkpoint()
+
+    def drop_checkpoint(self, position: int) -> None:
+        self._session.drop_checkpoint(position)
+
+    def tokenize(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        return self._session.tokenize(text, add_special, parse_special)
+
+    def piece(self, token: int) -> bytes:
+        return self._session.piece(token, True)
+
+    def is_end_of_generation(self, token: int) -> bool:
+        return self._session.ends_generation(token)
+
+    def keep(self, n: int) -> int:
+        return self._session.keep(n)
+
+    def prefill(
+        self, tokens: Sequence[int], *, path: PathSetting, on_progress: Callable[[Progress], None]
+    ) -> PrefillReport:
+        started = time.perf_counter()
+        self._session.reset_cancel()
+        chosen = self._route(path, len(tokens))
+        # A short tail is read by the decoder, with whatever is attached left as it is.
+        self.prepare(chosen.path)
+        with_prefiller = chosen.path != "decoder"
+        before = len(self._session.cached_tokens)
+
+        def progress(native_progress: Any) -> bool:
+            on_progress(
+                Progress(
+                    path=chosen.path,
+                    reason=chosen.reason,
+                    tokens_done=native_progress.tokens_done,
+                    tokens_total=native_progress.tokens_total,
+                    block=native_progress.blocks_done,
+                    blocks=native_progress.blocks_total,
+                    bytes_read=native_progress.bytes_read,
+                    seconds=time.perf_counter() - started,
+                )
+            )
+            return True
+
+        on_progress(Progress(chosen.path, chosen.reason, 0, len(tokens), 0, 0, 0, 0.0))
+        try:
+            done = self._session.prefill(tokens, with_prefiller, progress)
+        except NativeError as error:
+            if error.code != CANCELLED:
+                raise
+            return PrefillReport(
+                path=chosen.path,
+                reason=chosen.reason,
+                tokens=max(0, len(self._session.cached_tokens) - before),
+                seconds=time.perf_counter() - started,
+                cancelled=True,
+            )
+        return PrefillReport(
+            path=chosen.path,
+            reason=chosen.reason,
+            tokens=done.tokens,
+            seconds=time.perf_counter() - started,
+            bytes_read=done.bytes_read,
+            wait_s=done.wait_seconds,
+            weight_bytes=self.prefill_memory.weights if with_prefiller else 0,
+        )
+
+    def start_sampling(self, settings: SamplingSettings) -> None:
+        params = self._native.SamplerParams()
+        params.temperature = settings.temperature
+        params.top_k = settings.top_k
+        params.top_p = settings.top_p
+        params.min_p = settings.min_p
+        params.repeat_penalty = settings.repeat_penalty
+        params.frequency_penalty = settings.frequency_penalty
+        params.presence_penalty = settings.presence_penalty
+        params.penalty_last_n = settings.penalty_last_n
+        params.seed = settings.seed or 0
+        self._session.start_sampling(params)
+
+    def next_token(self) -> int:
+        try:
+            return self._session.next_token()
+        except NativeError as error:
+            if error.code == CANCELLED:
+                return CANCELLED_TOKEN
+            raise
+
+    def cancel(self) -> None:
+        session = self._session
+        if session is not None:
+            session.cancel()
+
+    # --- measuring ---------------------------------------------------------------------------
+
+    def logits(self) -> Any:
+        """Logits after the last evaluated token: float32, shape [n_vocab]."""
+        return self._session.logits()
+
+    def feed(self, token: int) -> None:
+        """Evaluates `token` with the decoder's weights."""
+        self._session.feed(token)
+
+    def decoder_checksum(self) -> int:
+        """A hash over every byte of the decoder's weights in memory."""
+        return self._session.decoder_checksum()
+
+    @property
+    def memory(self) -> Any:
+        """Bytes of weights, context and compute buffers."""
+        return self._session.memory
