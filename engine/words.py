@@ -5,12 +5,14 @@ from __future__ import annotations
 from engine.chat import words as chat
 from engine.doctor import words as doctor
 from engine.errors import TwofoldError
+from engine.gguf import words as gguf
 from engine.prefiller import words as prefiller
 
 # One entry a code; `{name}` takes the error's data. Kept in one place for translation.
 SENTENCES: dict[str, str] = {
     **chat.SENTENCES,
     **doctor.SENTENCES,
+    **gguf.SENTENCES,
     **prefiller.SENTENCES,
     "assets.missing": (
         "The program's own file {name} is missing (looked in {folders}), so the installation is "

@@ -145,6 +145,18 @@ class DuplicateToken(GgufError):
     code = "gguf.duplicate_token"
 
 
+class LibraryRefused(GgufError):
+    """The library said no; `reason` holds its words."""
+
+    code = "gguf.library_refused"
+
+
+class LibraryCrashed(GgufError):
+    """The library died, in a child process, of this file; `reason` holds its last words."""
+
+    code = "gguf.library_crashed"
+
+
 class SplitMissing(GgufError):
     """Parts of a split model that are not there: `missing` lists their names."""
 

@@ -44,6 +44,10 @@ SENTENCES: dict[str, str] = {
     "there. Download another quantisation.",
     "gguf.duplicate_token": "{path} has the token {token!r} twice ({first} and {second}). "
     + _REFUSED,
+    "gguf.library_refused": "{path} could not be loaded: {reason}. It may need a newer version of "
+    "the app; otherwise download another conversion of the model.",
+    "gguf.library_crashed": "{path} makes the inference library crash ({reason}), so it was not "
+    "opened. Download another conversion of the model.",
     "gguf.split_missing": "{path} is one part of a model, and other parts are missing: {missing}. "
     "Put all parts into one folder.",
     "gguf.split_mixed": "{path} and its neighbours do not form one model: in {part}, {key} is "

@@ -9,7 +9,6 @@ from a process that has opened the library but not used it, so a file costs mill
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import resource
@@ -21,11 +20,11 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from engine.gguf.rehearsal import last_words, use_once
 
 SECONDS = 20.0
 MEMORY_BYTES = 6 << 30
-PROMPT = "Hello wörld ☃ \x01\n<|im_end|> 1234".encode()
 
 
 @dataclass(frozen=True)
@@ -51,15 +50,14 @@ def _each(paths: Iterable[str]) -> Iterator[dict[str, str]]:
                 _child(path, log.fileno())
             status = _wait(pid)
             log.seek(0)
-            words = log.read().decode(errors="replace").strip().splitlines()
+            words = last_words(log.read())
         if status is None:
             outcome = "hung"
         elif os.WIFSIGNALED(status):
             outcome = "crashed"
         else:
             outcome = {0: "ran", 1: "refused"}.get(os.WEXITSTATUS(status), "crashed")
-        telling = [line for line in words if "ASSERT" in line or "what()" in line]
-        yield {"path": path, "outcome": outcome, "words": (telling or words or [""])[-1]}
+        yield {"path": path, "outcome": outcome, "words": words}
 
 
 def _wait(pid: int) -> int | None:
@@ -82,44 +80,9 @@ def _child(path: str, log: int) -> None:
     os.environ["GGML_NO_BACKTRACE"] = "1"  # no debugger on our own children
     code = 3
     try:
-        code = 0 if _use(path) else 1
+        code = 0 if use_once(Path(path)) else 1
     finally:
         os._exit(code)
-
-
-def _use(path: str) -> bool:
-    """Everything that a chat does with a model, once; False if the library refuses it."""
-    import llama_cpp
-
-    lib: Any = llama_cpp
-    parameters = lib.llama_model_default_params()
-    model = lib.llama_model_load_from_file(path.encode(), parameters)
-    if not model:
-        return False
-    vocab = lib.llama_model_get_vocab(model)
-    tokens = (ctypes.c_int32 * 256)()
-    found = max(0, lib.llama_tokenize(vocab, PROMPT, len(PROMPT), tokens, 256, True, True))
-    piece = ctypes.create_string_buffer(256)
-    count = lib.llama_vocab_n_tokens(vocab)
-    for token in range(min(count, 400)):
-        lib.llama_token_to_piece(vocab, token, piece, 256, 0, True)
-        lib.llama_vocab_is_eog(vocab, token)
-    lib.llama_model_chat_template(model, None)
-    settings = lib.llama_context_default_params()
-    settings.n_ctx, settings.n_threads, settings.n_threads_batch = 256, 1, 1
-    context = lib.llama_init_from_model(model, settings)
-    if not context:
-        return False
-    usable = [token for token in tokens[:found] if 0 <= token < count] or [0]
-    for batch in (usable, usable[:1]):
-        held = (ctypes.c_int32 * len(batch))(*batch)
-        if lib.llama_decode(context, lib.llama_batch_get_one(held, len(batch))) != 0:
-            return False
-        logits = lib.llama_get_logits_ith(context, -1)
-        sum(logits[n] for n in range(count))
-    lib.llama_free(context)
-    lib.llama_model_free(model)
-    return True
 
 
 if __name__ == "__main__":
