@@ -11,6 +11,7 @@ from pathlib import Path
 import gguf
 import pytest
 
+from engine import paths
 from engine.gguf.errors import (
     BadAlignment,
     BadDimensions,
@@ -112,10 +113,7 @@ def test_a_model_reads_as_in_gguf_py(tmp_path: Path, arch: str) -> None:
 
 
 def test_the_demo_model_reads_as_in_gguf_py() -> None:
-    path = os.environ.get("TWOFOLD_DEMO_MODEL")
-    if not path:
-        pytest.skip("TWOFOLD_DEMO_MODEL does not name the demo model")
-    assert_reads_as_in_gguf_py(Path(path))
+    assert_reads_as_in_gguf_py(paths.demo_model())
 
 
 def assert_reads_as_in_gguf_py(path: Path) -> None:
