@@ -151,6 +151,10 @@ class ChatSession:
         self._tags = tags
         self._max_checkpoints = max_checkpoints
         self._runs: list[Run] = []
+        warning = self._template.fallback
+        # What the user should know about this model; the first turn's events carry it too.
+        self.notice = _notice(warning) if warning is not None else None
+        self._noticed = False
 
     def __enter__(self) -> Self:
         return self
@@ -184,8 +188,9 @@ class ChatSession:
         started = time.perf_counter()
         if not messages:
             raise EmptyConversation
-        if self._template.fallback is not None:
-            on_event(_notice(self._template.fallback))
+        if self.notice is not None and not self._noticed:
+            on_event(self.notice)
+            self._noticed = True
         if sampling.seed is None:
             sampling = sampling.model_copy(update={"seed": secrets.randbelow(2**32)})
 

@@ -236,6 +236,12 @@ def test_a_stop_string_ends_the_answer_and_is_not_shown(chat: Open) -> None:
     assert (report.stop_reason, report.stop_string) == ("stop", " User:")
 
 
+def test_what_was_held_back_is_shown_at_the_end(chat: Open) -> None:
+    session = chat(FakeModel(b"One. Us"))
+    report = ask(session, FIRST, sampling=SamplingSettings(stop=(" User:",)))
+    assert (report.message.content, report.stop_reason) == ("One. Us", "eos")
+
+
 def test_reasoning_is_kept_apart(chat: Open) -> None:
     report = ask(chat(FakeModel(b"<think>\nHm.\n</think>\n\nYes.")), FIRST)
     assert report.message.content == "Yes."
@@ -333,7 +339,10 @@ def test_a_missing_template_is_a_notice_and_its_end_mark_ends_the_answer(chat: O
     report = ask(session, FIRST, on_event=events.append)
     assert isinstance(events[0], Notice)
     assert events[0].code == "template.fallback"
+    assert session.notice == events[0]
     assert (report.message.content, report.stop_reason) == ("Yes.", "stop")
+    ask(session, FIRST, on_event=events.append)
+    assert sum(isinstance(event, Notice) for event in events) == 1
 
 
 def test_a_template_with_its_own_bos_gets_no_second_one(chat: Open) -> None:
