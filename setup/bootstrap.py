@@ -124,7 +124,7 @@ def _known(error: OSError, context: Context) -> SetupError | None:
     path = error.filename or context.cache
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return SetupError("disk.full", folder=path, needed="up to 3 GiB")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
         return SetupError("folder.not_writable", path=path)
     return None
 

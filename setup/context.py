@@ -23,6 +23,7 @@ from setup.progress import Progress
 from setup.words import SetupError
 
 GIB = 1 << 30
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
@@ -103,17 +104,9 @@ class Context:
         """
         path = self.logs / f"{log}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with subprocess.Popen(
-            [str(part) for part in command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=folder or self.root,
-            env={**os.environ, **(extra_environ or {})},
-            start_new_session=True,
-            pass_fds=self.held_locks,
-        ) as child:
+        with self._start(command, folder or self.root, extra_environ or {}) as child:
             try:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
                 output = self._follow(child, path, on_line)
             except BaseException:
                 _end(child)
@@ -121,6 +114,28 @@ class Context:
         if child.returncode != 0:
             raise failure(output, what=what, log=path, folder=self.cache)
         return output
+
+    def _start(
+        self, command: Sequence[str | Path], folder: Path, extra_environ: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Starts a program and leaves STOPS blocked, so that no stop slips in before it is
+        watched and leaves it running."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+        try:
+            return subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env={**os.environ, **extra_environ},
+                start_new_session=True,
+                pass_fds=self.held_locks,
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS),
+            )
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+            raise
 
     def _follow(
         self, child: subprocess.Popen[bytes], log: Path, on_line: Callable[[str], None] | None

@@ -15,9 +15,9 @@ REPEAT_S = 60.0
 class Progress:
     """Shows the running step with its count, elapsed time and estimate, on standard error."""
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-        self._live = stream.isatty()
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._live = self._stream.isatty()
         self._title = ""
         self._started = 0.0
         self._shown = 0.0
@@ -36,6 +36,7 @@ class Progress:
             if self._live:
                 self._stream.write("\r\x1b[K")
                 self._stream.flush()
+            self._title = ""
 
     def say(self, text: str) -> None:
         """A lasting line."""
@@ -48,8 +49,8 @@ class Progress:
         self.tick()
 
     def tick(self) -> None:
-        """Called now and then while a step runs."""
-        if time.monotonic() - self._shown >= (0.2 if self._live else REPEAT_S):
+        """Called now and then while a program runs."""
+        if self._title and time.monotonic() - self._shown >= (0.2 if self._live else REPEAT_S):
             self._show()
 
     def line(self) -> str:

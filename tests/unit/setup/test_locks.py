@@ -1,55 +1,61 @@
-"""The lock files hold exactly what pyproject.toml pins, with hashes."""
+"""Two set-ups take turns, even when one of them is killed."""
 
 from __future__ import annotations
 
-import re
-import tomllib
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).parents[3]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-# Built from its source distribution by the set-up, which has its own pin.
-NOT_LOCKED = {"llama-cpp-python"}
+from setup.locks import locked
+from tests.unit.setup.conftest import ROOT
 
 
-def locked(name: str) -> dict[str, str]:
-    text = (ROOT / name).read_text(encoding="utf-8")
-    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", text, flags=re.MULTILINE))
-
-
-def pins(requirements: list[str]) -> dict[str, str]:
-    found = dict(re.sub(r"\[.*\]", "", line).split("==") for line in requirements)
-    return {name: version for name, version in found.items() if name not in NOT_LOCKED}
-
-
-def test_every_requirement_is_pinned_and_locked_at_its_pin() -> None:
-    extras = PROJECT["project"]["optional-dependencies"]
-    running = pins(PROJECT["project"]["dependencies"]) | pins(extras["build"])
-    assert running.items() <= locked("requirements.lock").items()
-    assert (running | pins(extras["dev"])).items() <= locked("requirements-dev.lock").items()
-
-
-def test_developers_run_the_same_versions_as_everybody() -> None:
-    assert locked("requirements.lock").items() <= locked("requirements-dev.lock").items()
-
-
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
-def test_every_locked_package_has_hashes_and_names_no_index(name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8")
-    entries = re.split(r"^(?=[a-z0-9-]+==)", text, flags=re.MULTILINE)[1:]
-    assert entries
-    assert all("--hash=sha256:" in entry for entry in entries)
-    assert "://" not in text
-
-
-def test_the_build_backend_is_the_locked_one() -> None:
-    assert (
-        pins(PROJECT["build-system"]["requires"]).items() <= locked("requirements.lock").items()
+def holder(lock: Path, ready: Path, inside: str) -> subprocess.Popen[bytes]:
+    """A process that takes the lock, says so in the file `ready`, and runs `inside`."""
+    code = (
+        "import subprocess, sys, time\n"
+        "from pathlib import Path\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        "from setup.locks import locked\n"
+        f"with locked(Path({str(lock)!r}), lambda: None) as held:\n"
+        f"    {inside}\n"
+        f"    Path({str(ready)!r}).touch()\n"
+        "    time.sleep(1.0)\n"
     )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 30
+    while not ready.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return process
 
 
-def test_the_library_that_is_built_is_the_library_that_is_required() -> None:
-    pinned = PROJECT["tool"]["twofold"]["llama"]["version"]
-    assert f"llama-cpp-python=={pinned}" in PROJECT["project"]["dependencies"]
+def test_the_second_waits_for_the_first_and_says_so_once(tmp_path: Path) -> None:
+    waits: list[str] = []
+    with (
+        holder(tmp_path / "lock", tmp_path / "ready", "pass") as first,
+        locked(tmp_path / "lock", lambda: waits.append("waiting")),
+    ):
+        assert first.wait(timeout=5) == 0
+    assert waits == ["waiting"]
+
+
+def test_a_killed_set_up_keeps_the_lock_until_its_children_are_gone(tmp_path: Path) -> None:
+    inside = "subprocess.Popen(['sleep', '1.5'], pass_fds=[held])"
+    with holder(tmp_path / "lock", tmp_path / "ready", inside) as first:
+        started = time.monotonic()
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+        with locked(tmp_path / "lock", lambda: None):
+            assert time.monotonic() - started > 1.0
+
+
+def test_a_free_lock_is_taken_at_once(tmp_path: Path) -> None:
+    waits: list[str] = []
+    for _ in range(2):
+        with locked(tmp_path / "folder" / "lock", lambda: waits.append("waiting")):
+            pass
+    assert waits == []

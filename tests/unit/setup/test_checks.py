@@ -1,0 +1,75 @@
+"""`./twofold test` runs everything, tells what failed, and fails if anything did."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from setup import checks
+from setup.checks import Check
+from setup.context import Context
+
+PASS = [sys.executable, "-c", "print('fine', flush=True)"]
+FAIL = [sys.executable, "-c", "raise SystemExit(3)"]
+
+
+def run(
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    *given: Check,
+    arguments: list[str] | None = None,
+) -> int:
+    monkeypatch.setattr(checks, "checks", lambda *_, **__: list(given))
+    return checks.main(context, arguments or [])
+
+
+def test_all_is_well_only_if_every_check_succeeds(
+    context: Context, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(context, monkeypatch, Check("one", [PASS]), Check("two", [PASS, PASS])) == 0
+    output = capfd.readouterr().out
+    assert output.count("fine") == 3
+    assert output.index("=== one ===") < output.index("=== two ===") < output.index("=== Summary")
+
+
+def test_a_failure_is_named_and_does_not_hide_what_comes_after(
+    context: Context, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(context, monkeypatch, Check("one", [FAIL, PASS]), Check("two", [PASS])) == 1
+    output = capfd.readouterr().out
+    assert output.count("fine") == 1
+    summary = output[output.index("=== Summary") :].splitlines()[1:]
+    assert [line.split()[0] for line in summary] == ["FAILED", "ok"]
+
+
+def test_an_unknown_option_runs_nothing(
+    context: Context, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(context, monkeypatch, Check("one", [PASS]), arguments=["--slow"]) == 2
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "--fast" in captured.err
+
+
+def test_fast_leaves_out_the_sanitizers_and_slow_tests_only(context: Context) -> None:
+    every = {check.title: check for check in checks.checks(context, fast=False)}
+    fast = {check.title: check for check in checks.checks(context, fast=True)}
+    assert every.keys() - fast.keys() == {
+        "clang-tidy",
+        "C++ tests, AddressSanitizer",
+        "C++ tests, ThreadSanitizer",
+    }
+    assert "not slow" in fast["Python tests"].commands[0]
+    assert "not slow" not in every["Python tests"].commands[0]
+
+
+def test_every_source_file_of_the_core_is_formatted(context: Context) -> None:
+    source = context.root / "native" / "disk" / "reader.h"
+    source.parent.mkdir(parents=True)
+    source.touch()
+    (context.root / "tests" / "native").mkdir(parents=True)
+    every = {check.title: check for check in checks.checks(context, fast=True)}
+    (command,) = every["clang-format"].commands
+    assert [part for part in command if isinstance(part, Path)] == [source]
