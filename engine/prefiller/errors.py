@@ -147,6 +147,16 @@ class Empty(PrefillerError):
     code = "prefiller.empty"
 
 
+class ContextTooSmall(PrefillerError):
+    """The text and the context together give `tokens`; a measurement needs `needed`."""
+
+    code = "prefiller.context_too_small"
+
+
+class MeasurementStopped(PrefillerError):
+    code = "prefiller.measurement_stopped"
+
+
 class PairingRefused(PrefillerError):
     """`reasons`: why `prefiller` is not known to belong to `decoder`; can be forced."""
 

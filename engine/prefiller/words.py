@@ -51,6 +51,9 @@ SENTENCES: dict[str, str] = {
     "{known} can be read). Update Twofold.",
     "prefiller.empty": "{path} holds no NVFP4 weight of a block, so it is no prefiller. Build one "
     "with `twofold prefiller build`.",
+    "prefiller.context_too_small": "The model holds {tokens} tokens of the text, and measuring "
+    "needs {needed}. Check the pairing without measuring.",
+    "prefiller.measurement_stopped": "The measurement was stopped.",
     "prefiller.pairing_refused": "The prefiller {prefiller} is not known to belong to {decoder}: "
     "{reasons}. A wrong pairing reads fluently and answers worse. Use the prefiller made for this "
     "decoder, or --force if you are sure.",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from tests.support.tiny_models import write_tiny
 
 @pytest.fixture
 def decoder(tmp_path: Path) -> Path:
-    return write_tiny(tmp_path / "tiny-Q8_0.gguf", "llama", blocks=2)
+    return write_tiny(tmp_path / "tiny-Q8_0.gguf", "llama", blocks=2, context=512)
 
 
 def run(*args: object) -> tuple[int, str]:
@@ -82,3 +84,53 @@ def test_ctrl_c_stops_a_build_with_a_sentence_and_leaves_nothing(
     with pytest.raises(Cancelled):
         run("build", decoder)
     assert [path.name for path in decoder.parent.iterdir()] == [decoder.name]
+
+
+def test_check_measures_on_request(decoder: Path, tmp_path: Path) -> None:
+    prefiller = build_prefiller(decoder, tmp_path / "p.gguf").path
+    _, out = run("check", prefiller, decoder, "--measure", "--json")
+    facts = json.loads(out)
+    assert facts["verdict"] == "matched_by_hash"
+    assert facts["measured"]["tokens"] == 256
+    assert facts["measured"]["prefiller"] - facts["measured"]["decoder"] == pytest.approx(
+        facts["measured"]["difference"]
+    )
+
+
+def test_what_does_not_fit_is_not_measured(decoder: Path, tmp_path: Path) -> None:
+    prefiller = build_prefiller(decoder, tmp_path / "p.gguf").path
+    other = write_tiny(tmp_path / "o.gguf", "llama", blocks=3)
+    code, out = run("check", prefiller, other, "--measure")
+    assert code == 1
+    assert out.startswith("wrong: it is for 2 blocks")
+    assert "nats" not in out
+
+
+def test_ctrl_c_stops_a_measurement_within_a_second(decoder: Path, tmp_path: Path) -> None:
+    prefiller = build_prefiller(decoder, tmp_path / "p.gguf").path
+    script = (
+        "import os, signal, sys, time\n"
+        "from engine.cli import prefiller as command\n"
+        "from engine.prefiller import measure\n"
+        "feed, pressed = measure.LoadedModel.feed, []\n"
+        "def press(*args):\n"
+        "    if not pressed:\n"
+        "        pressed.append(time.monotonic())\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    feed(*args)\n"
+        "measure.LoadedModel.feed = press\n"
+        "try:\n"
+        "    command.app(['check', *sys.argv[1:], '--measure'], standalone_mode=False)\n"
+        "except measure.MeasurementStopped:\n"
+        "    print('stopped after', time.monotonic() - pressed[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, prefiller, decoder],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    words, _, seconds = done.stdout.strip().rpartition(" ")
+    assert words == "stopped after"
+    assert float(seconds) < 1
