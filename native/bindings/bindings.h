@@ -6,6 +6,7 @@
 namespace twofold::bindings {
 
 void bind_dequantize(nanobind::module_& m);
+void bind_disk(nanobind::module_& m);
 void bind_error(nanobind::module_& m);
 void bind_library_version(nanobind::module_& m);
 void bind_session(nanobind::module_& m);

@@ -1,11 +1,14 @@
-// Keeps a FileReader supplied with one job a request, in a ring of buffers.
+// Keeps a FileReader supplied with two jobs in turn.
 #include "disk/read_rate.h"
 #include "disk/file_reader.h"
 #include "disk/page_cache.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <utility>
 
 namespace twofold {
 
@@ -13,50 +16,45 @@ ReadRate measure_read_rate(const std::filesystem::path& path, std::size_t block_
                            double seconds) {
     in_flight = std::max(1U, in_flight);
     block_bytes = std::max(direct_alignment, block_bytes / direct_alignment * direct_alignment);
+    // Two jobs of `in_flight` requests each: the workers take up one while the other is being renewed.
+    const std::size_t job_bytes = in_flight * block_bytes;
+    const std::unique_ptr<std::byte, decltype(&std::free)> memory(
+        static_cast<std::byte*>(std::aligned_alloc(direct_alignment, 2 * job_bytes)), &std::free);
+    if (!memory) {
+        throw std::bad_alloc();
+    }
+    std::fill_n(memory.get(), 2 * job_bytes, std::byte{}); // first touch is not the disk's time
+
     FileReader reader({path}, {.in_flight = in_flight, .request_bytes = block_bytes});
     const std::uint64_t file_bytes = reader.file_size(0);
     if (file_bytes == 0) {
         throw Error("disk.file_empty", {{"path", path.string()}});
     }
     const std::uint64_t blocks = std::max<std::uint64_t>(1, file_bytes / block_bytes);
-    const std::size_t size = std::min<std::uint64_t>(block_bytes, file_bytes);
+    const std::size_t block = std::min<std::uint64_t>(block_bytes, file_bytes);
 
-    // Twice the requests in flight, so that a worker always finds the next one waiting.
-    const std::size_t ring = 2 * static_cast<std::size_t>(in_flight);
-    const std::unique_ptr<std::byte, decltype(&std::free)> memory(
-        static_cast<std::byte*>(std::aligned_alloc(direct_alignment, ring * block_bytes)), &std::free);
-    if (!memory) {
-        throw std::bad_alloc();
-    }
-    std::fill_n(memory.get(), ring * block_bytes, std::byte{}); // first touch is not the disk's time
-
-    std::vector<FileReader::Ticket> jobs(ring);
-    std::uint64_t submitted = 0;
-    const auto submit = [&] {
-        jobs[submitted % ring] = reader.submit({{.file = 0,
-                                                 .offset = submitted % blocks * block_bytes,
-                                                 .size = size,
-                                                 .dst = memory.get() + submitted % ring * block_bytes}});
-        ++submitted;
+    std::uint64_t position = 0; // in blocks
+    const auto submit = [&](std::byte* dst) {
+        if (position == blocks) {
+            position = 0;
+            if (!reader.direct(0)) {
+                drop_from_page_cache(path); // or the second round would measure memory
+            }
+        }
+        const std::uint64_t count = std::min<std::uint64_t>(in_flight, blocks - position);
+        const std::uint64_t offset = std::exchange(position, position + count) * block_bytes;
+        return reader.submit({{.file = 0, .offset = offset, .size = count * block, .dst = dst}});
     };
 
     drop_from_page_cache(path);
     ReadRate rate;
     const auto start = FileReader::Clock::now();
-    const auto end = start + std::chrono::duration<double>(seconds);
-    while (submitted < ring) {
-        submit();
-    }
-    for (std::uint64_t served = 0; served < submitted; ++served) {
-        const auto report = reader.wait(jobs[served % ring]);
+    std::array jobs{submit(memory.get()), submit(memory.get() + job_bytes)};
+    for (std::size_t turn = 0; jobs[turn]; turn = 1 - turn) {
+        const auto report = reader.wait(jobs[turn]);
         rate.bytes += report.bytes;
         rate.seconds = std::chrono::duration<double>(report.finished - start).count();
-        if (report.finished < end) {
-            if (submitted % blocks == 0 && !reader.direct(0)) {
-                drop_from_page_cache(path); // or the second round would measure memory
-            }
-            submit();
-        }
+        jobs[turn] = rate.seconds < seconds ? submit(memory.get() + turn * job_bytes) : nullptr;
     }
     rate.direct = reader.direct(0);
     return rate;
