@@ -74,9 +74,9 @@ def build_prefiller(
 
     groups = scale_groups(facts.linears)
     planned = [_planned(place, tensors[place]) for group in groups for place in group]
-    metadata = _metadata(facts, weights, len(planned))
+    metadata = prefiller_metadata(facts, weights, len(planned), method="rtn")
     scales = {tensor.name: 1.0 for tensor in planned}
-    nbytes = len(_header(metadata, planned, scales))
+    nbytes = len(prefiller_header(metadata, planned, scales))
     nbytes += sum(tensor.nbytes + padding(tensor.nbytes) for tensor in planned)
 
     done, total = 0, sum(tensor.nbytes for tensor in tensors.values())
@@ -96,7 +96,7 @@ def build_prefiller(
         ThreadPoolExecutor(1, "prefiller-writer") as writer,
         Quantiser(weights, tensors, advance, check_cancelled) as quantiser,
     ):
-        file.write(_header(metadata, planned, scales))
+        file.write(prefiller_header(metadata, planned, scales))
         written: Future[None] | None = None
         for _, block in itertools.groupby(groups, key=lambda group: group[0].block):
             encoded = quantiser.encode(list(block))
@@ -108,7 +108,7 @@ def build_prefiller(
             written.result()
         check_cancelled()
         file.seek(0)
-        file.write(_header(metadata, planned, scales))
+        file.write(prefiller_header(metadata, planned, scales))
     return open_prefiller(out)
 
 
@@ -144,7 +144,10 @@ def _planned(place: BlockLinear, tensor: TensorInfo) -> PlannedTensor:
     return PlannedTensor(place.name, (row, rows))
 
 
-def _metadata(facts: Decoder, source: GgufModel, tensors: int) -> dict[str, MetadataValue]:
+def prefiller_metadata(
+    facts: Decoder, source: GgufModel, tensors: int, *, method: str
+) -> dict[str, MetadataValue]:
+    """What a prefiller of `tensors` weights for the decoder `facts` says of itself."""
     name = source.metadata.get("general.name")
     return {
         "general.architecture": facts.architecture,
@@ -152,7 +155,7 @@ def _metadata(facts: Decoder, source: GgufModel, tensors: int) -> dict[str, Meta
         "general.name": f"{facts.name} prefiller",
         FORMAT_KEY: FORMAT,
         TOOL_KEY: f"twofold {importlib.metadata.version('twofold')}",
-        METHOD_KEY: "rtn",
+        METHOD_KEY: method,
         TENSOR_COUNT_KEY: tensors,
         SOURCE_NAME_KEY: name if isinstance(name, str) and name else source.path.name,
         SOURCE_HASH_KEY: decoder_hash(source),
@@ -163,11 +166,12 @@ def _metadata(facts: Decoder, source: GgufModel, tensors: int) -> dict[str, Meta
     }
 
 
-def _header(
+def prefiller_header(
     metadata: Mapping[str, MetadataValue],
     planned: Sequence[PlannedTensor],
     scales: Mapping[str, float],
 ) -> bytes:
+    """The file's start, with each tensor's scale."""
     keys = {SCALE_KEY + name: scale for name, scale in scales.items()}
     return header({**metadata, **keys}, planned)
 
@@ -177,4 +181,4 @@ def _write(file: BinaryIO, tensors: Sequence[Encoded]) -> None:
         file.write(tensor.blocks.data)
         file.write(bytes(padding(tensor.blocks.nbytes)))
     file.flush()
-    os.fdatasync(file.fileno())  # block by block, so that the last wait is short
+    os.fsync(file.fileno())  # block by block, so that the last wait is short

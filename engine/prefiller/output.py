@@ -1,9 +1,10 @@
-"""Writes a prefiller's file: its header, and a name that appears only when the file is whole."""
+"""Writes a GGUF file: its header, and a name that appears only when the file is whole."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
+import math
 import os
 import shutil
 import struct
@@ -22,20 +23,22 @@ ALIGNMENT_KEY = "general.alignment"
 _VERSION = 3
 _MARGIN = 16 << 20  # bytes left free on the disk
 
-MetadataValue = str | int | float
+MetadataScalar = str | int | float
+MetadataValue = MetadataScalar | Sequence[str] | Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTensor:
-    """An NVFP4 tensor to write; `shape` has the fastest dimension first."""
+    """A tensor to write; `shape` has the fastest dimension first."""
 
     name: str
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
+    type: GgmlType = GgmlType.NVFP4
 
     @property
     def nbytes(self) -> int:
-        block = GgmlType.NVFP4.block
-        return self.shape[0] // block.elements * block.nbytes * self.shape[1]
+        block = self.type.block
+        return math.prod(self.shape) // block.elements * block.nbytes
 
 
 def padding(nbytes: int) -> int:
@@ -47,25 +50,46 @@ def header(metadata: Mapping[str, MetadataValue], tensors: Sequence[PlannedTenso
     """A GGUF header, padded to where the first tensor starts.
 
     Its length depends on names and strings only, so that numbers can be set in a second writing.
-    Texts become strings, whole numbers u32, others f32.
+    Texts become strings, truths bools, whole numbers u32, others f32; those in a list i32.
     Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
     """
     keys = {**metadata, ALIGNMENT_KEY: ALIGNMENT}
     out = bytearray(struct.pack("<4sIQQ", b"GGUF", _VERSION, len(tensors), len(keys)))
     for key, value in keys.items():
         out += _string(key)
-        if isinstance(value, str):
-            out += struct.pack("<I", ValueType.STRING) + _string(value)
-        elif isinstance(value, int):
-            out += struct.pack("<II", ValueType.UINT32, value)
+        if isinstance(value, str | int | float):
+            out += _scalar(value)
         else:
-            out += struct.pack("<If", ValueType.FLOAT32, value)
+            out += _array(value)
     offset = 0
     for tensor in tensors:
+        dimensions = len(tensor.shape)
         out += _string(tensor.name)
-        out += struct.pack("<IQQIQ", 2, *tensor.shape, GgmlType.NVFP4, offset)
+        out += struct.pack(
+            f"<I{dimensions}QIQ", dimensions, *tensor.shape, tensor.type, offset
+        )
         offset += tensor.nbytes + padding(tensor.nbytes)
     return bytes(out) + bytes(padding(len(out)))
+
+
+def _scalar(value: MetadataScalar) -> bytes:
+    if isinstance(value, str):
+        return struct.pack("<I", ValueType.STRING) + _string(value)
+    if isinstance(value, bool):
+        return struct.pack("<I?", ValueType.BOOL, value)
+    if isinstance(value, int):
+        return struct.pack("<II", ValueType.UINT32, value)
+    return struct.pack("<If", ValueType.FLOAT32, value)
+
+
+def _array(values: Sequence[str] | Sequence[int]) -> bytes:
+    """Of strings where it holds any; an empty one is of strings too."""
+    texts = [_string(value) for value in values if isinstance(value, str)]
+    if len(texts) == len(values):
+        body, item = b"".join(texts), ValueType.STRING
+    else:
+        body, item = struct.pack(f"<{len(values)}i", *values), ValueType.INT32
+    return struct.pack("<IIQ", ValueType.ARRAY, item, len(values)) + body
 
 
 def _string(text: str) -> bytes:
