@@ -11,7 +11,7 @@ from engine.prefiller.linears import LINEARS, BlockLinear, block_linear, scale_g
 def test_a_linear_is_found_by_its_name(linear: str) -> None:
     place = block_linear(f"blk.63.{linear}.weight")
     assert place == BlockLinear(63, linear)
-    assert place.name == f"blk.63.{linear}.weight"
+    assert place is not None and place.name == f"blk.63.{linear}.weight"
 
 
 @pytest.mark.parametrize(
