@@ -65,9 +65,7 @@ def header(metadata: Mapping[str, MetadataValue], tensors: Sequence[PlannedTenso
     for tensor in tensors:
         dimensions = len(tensor.shape)
         out += _string(tensor.name)
-        out += struct.pack(
-            f"<I{dimensions}QIQ", dimensions, *tensor.shape, tensor.type, offset
-        )
+        out += struct.pack(f"<I{dimensions}QIQ", dimensions, *tensor.shape, tensor.type, offset)
         offset += tensor.nbytes + padding(tensor.nbytes)
     return bytes(out) + bytes(padding(len(out)))
 
