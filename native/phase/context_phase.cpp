@@ -16,4 +16,8 @@ void set_context_phase(llama_context* context, Phase phase, ggml_backend_sched_e
     llama_set_nextn_layer_offset(context, static_cast<int>(phase));
 }
 
+ggml_backend_sched* scheduler_of(const llama_context* context) {
+    return context->get_sched();
+}
+
 } // namespace twofold

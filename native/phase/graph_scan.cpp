@@ -15,7 +15,7 @@ const ggml_tensor* weight_of(const ggml_tensor* source) noexcept {
     return source->view_src ? source->view_src : source;
 }
 
-std::vector<int> scan_prefill_graph(ggml_cgraph* graph, std::span<const BoundWeight> weights) {
+std::vector<WeightUse> scan_prefill_graph(ggml_cgraph* graph, std::span<const BoundWeight> weights) {
     std::unordered_map<const ggml_tensor*, std::size_t> by_weight;
     std::unordered_map<const ggml_tensor*, std::size_t> by_scale;
     std::unordered_map<const ggml_tensor*, std::size_t> by_decoder;
@@ -25,8 +25,9 @@ std::vector<int> scan_prefill_graph(ggml_cgraph* graph, std::span<const BoundWei
         by_decoder[weights[i].decoder] = i;
     }
 
-    std::vector<int> uses(weights.size(), 0);
-    std::vector<int> scaled(weights.size(), 0);
+    std::vector<WeightUse> uses(weights.size());
+    std::vector<int> scaled(weights.size(), 0);      // products that a scale follows
+    std::vector<int> scale_reads(weights.size(), 0); // reads of the scale by any node
     std::unordered_map<const ggml_tensor*, std::size_t> products;
     int last_block = -1;
     for (int n = 0; n < ggml_graph_n_nodes(graph); ++n) {
@@ -45,12 +46,13 @@ std::vector<int> scan_prefill_graph(ggml_cgraph* graph, std::span<const BoundWei
                 if (weight.block < last_block)
                     throw Error("phase.block_order", {{"tensor", weight.name}});
                 last_block = weight.block;
-                ++uses[found->second];
+                ++uses[found->second].products;
                 products[node] = found->second;
             }
             const auto scale = by_scale.find(base);
             if (scale == by_scale.end())
                 continue;
+            ++scale_reads[scale->second];
             const ggml_tensor* product = node->src[s == 0 ? 1 : 0];
             const auto found = product ? products.find(weight_of(product)) : products.end();
             if (node->op == GGML_OP_MUL && found != products.end() && found->second == scale->second)
@@ -58,7 +60,8 @@ std::vector<int> scan_prefill_graph(ggml_cgraph* graph, std::span<const BoundWei
         }
     }
     for (std::size_t i = 0; i < weights.size(); ++i) {
-        if (scaled[i] != uses[i])
+        uses[i].scaled = scale_reads[i] > 0;
+        if (uses[i].scaled && (scaled[i] != uses[i].products || scale_reads[i] != scaled[i]))
             throw Error("phase.scale_not_applied", {{"tensor", weights[i].name}});
     }
     return uses;

@@ -1,7 +1,7 @@
 // Reads a prefill graph before it is trusted: which weights it uses, in which order, with which scales.
 //
-// Not every architecture of the library applies per-tensor scales, and some read a block's weights out of
-// order or through other pointers. Such a graph would give fluent nonsense; here it is refused.
+// Some architectures of the library read a block's weights out of order, through other pointers, or scale
+// something else than the product. Such a graph would give fluent nonsense; here it is refused.
 #pragma once
 
 #include <span>
@@ -22,10 +22,15 @@ struct BoundWeight {
     ggml_tensor* decoder = nullptr;
 };
 
-// How often the graph multiplies by each weight, in the order of `weights`; 0 for one it never reads.
-// Throws Error "phase.decoder_weight_used", "phase.scale_not_applied", "phase.not_a_product" or
-// "phase.block_order", each with the tensor's name.
-std::vector<int> scan_prefill_graph(ggml_cgraph* graph, std::span<const BoundWeight> weights);
+// What the graph does with one weight.
+struct WeightUse {
+    int products = 0;    // multiplications by it; 0 when it is never read
+    bool scaled = false; // each product is multiplied by the weight's scale
+};
+
+// In the order of `weights`. Throws Error "phase.decoder_weight_used", "phase.scale_not_applied" (a scale is
+// used, but not on each product), "phase.not_a_product" or "phase.block_order", with the tensor's name.
+std::vector<WeightUse> scan_prefill_graph(ggml_cgraph* graph, std::span<const BoundWeight> weights);
 
 // How often the graph multiplies by each block's own weights; for watching a prompt read by the decoder.
 struct BlockUse {

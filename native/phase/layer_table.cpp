@@ -11,10 +11,12 @@
 namespace twofold {
 namespace {
 
-// Block linears of dense and hybrid models that the graph builder multiplies with a per-tensor scale.
+// Block linears of dense and hybrid models that have a per-tensor scale. The graph builder would scale the
+// sum of product and bias, and aborts the process rather: with a bias, the scale is kept from it.
 struct WeightSlot {
     ggml_tensor* llama_layer::* weight;
     ggml_tensor* llama_layer::* scale;
+    ggml_tensor* llama_layer::* bias = nullptr; // where it would come before the scale
 };
 
 constexpr WeightSlot weight_slots[] = {
@@ -24,9 +26,9 @@ constexpr WeightSlot weight_slots[] = {
     {&llama_layer::wo, &llama_layer::wo_s},
     {&llama_layer::wqkv, &llama_layer::wqkv_s},
     {&llama_layer::wqkv_gate, &llama_layer::wqkv_gate_s},
-    {&llama_layer::ffn_gate, &llama_layer::ffn_gate_s},
-    {&llama_layer::ffn_up, &llama_layer::ffn_up_s},
-    {&llama_layer::ffn_down, &llama_layer::ffn_down_s},
+    {&llama_layer::ffn_gate, &llama_layer::ffn_gate_s, &llama_layer::ffn_gate_b},
+    {&llama_layer::ffn_up, &llama_layer::ffn_up_s, &llama_layer::ffn_up_b},
+    {&llama_layer::ffn_down, &llama_layer::ffn_down_s, &llama_layer::ffn_down_b},
     {&llama_layer::ssm_in, &llama_layer::ssm_in_s},
     {&llama_layer::ssm_out, &llama_layer::ssm_out_s},
     {&llama_layer::ssm_alpha, &llama_layer::ssm_alpha_s},
@@ -77,7 +79,7 @@ void LayerTable::bind(int block, const std::string& name, ggml_tensor* weight, g
                 continue;
             llama_layer& prefill = state_->other[static_cast<std::size_t>(block)];
             prefill.*slot.weight = weight;
-            prefill.*slot.scale = scale;
+            prefill.*slot.scale = slot.bias && current.*slot.bias ? nullptr : scale;
             return;
         }
     }

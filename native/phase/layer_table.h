@@ -32,7 +32,8 @@ class LayerTable {
     [[nodiscard]] std::vector<ggml_tensor*> decoder_tensors() const;
 
     // Puts `weight` and its per-tensor `scale` in place of the decoder's tensor `name` in the prefill table.
-    // Throws Error "phase.no_slot" when that weight has no NVFP4 scale slot in the library.
+    // Throws Error "phase.no_slot" when that weight has no NVFP4 scale slot in the library. Whether a graph
+    // applies the scale is the scan's to tell: some architectures never do.
     void bind(int block, const std::string& name, ggml_tensor* weight, ggml_tensor* scale);
 
     // Makes the prefill table equal to the decoder's again.

@@ -100,9 +100,11 @@ void PrefillWeights::bind_weight(LayerTable& table, const PrefillerTensor& tenso
     bound_.push_back({tensor.name, tensor.block, weight, scale, decoder});
 }
 
-void PrefillWeights::allocate(const std::vector<int>& uses, const DecoderFiles& decoder,
+void PrefillWeights::allocate(const std::vector<WeightUse>& uses, ggml_backend_sched* scheduler,
+                              const DecoderFiles& decoder,
                               const std::function<bool(std::uint64_t, std::uint64_t)>& progress) {
     group_blocks(uses);
+    scaler_.emplace(scheduler);
     reader_ = std::make_unique<FileReader>(
         to_paths(files_.paths),
         FileReaderOptions{.in_flight = plan_.in_flight, .request_bytes = plan_.request_bytes, .read_at = {}});
@@ -113,11 +115,13 @@ void PrefillWeights::allocate(const std::vector<int>& uses, const DecoderFiles& 
     place_slots(decoder);
 }
 
-void PrefillWeights::group_blocks(const std::vector<int>& uses) {
+void PrefillWeights::group_blocks(const std::vector<WeightUse>& uses) {
     std::map<int, PassBlock> by_block;
     for (std::size_t i = 0; i < bound_.size(); ++i) {
-        if (uses[i] == 0)
+        if (uses[i].products == 0)
             continue;
+        if (!uses[i].scaled)
+            unscaled_[bound_[i].weight] = files_.tensors[i].scale;
         PassBlock& block = by_block[bound_[i].block];
         block.block = bound_[i].block;
         block.weights.push_back(i);
@@ -125,7 +129,7 @@ void PrefillWeights::group_blocks(const std::vector<int>& uses) {
     }
     for (auto& [number, block] : by_block) {
         for (const std::size_t weight : block.weights)
-            counter_.add(bound_[weight].weight, pass_.size(), uses[weight]);
+            counter_.add(bound_[weight].weight, pass_.size(), uses[weight].products);
         pass_.push_back(std::move(block));
     }
 }
@@ -281,13 +285,20 @@ bool PrefillWeights::before_node(const ggml_tensor* node) {
         const std::size_t slot = streamer_->acquire(block.stream_index);
         point(block, block.placements[slot]);
     }
-    if (step->last)
-        current_ = step->block;
-    return step->last;
+    ending_ = step->last ? std::optional(step->block) : std::nullopt;
+    return step->last || unscaled_.contains(weight_of(node->src[0]));
 }
 
-void PrefillWeights::after_block() {
-    const PassBlock& block = pass_[current_];
+bool PrefillWeights::after_node(ggml_tensor* node) {
+    if (const auto found = unscaled_.find(weight_of(node->src[0])); found != unscaled_.end())
+        scaler_->scale(node, found->second);
+    if (!ending_)
+        return false;
+    end_block(pass_[*ending_]);
+    return true;
+}
+
+void PrefillWeights::end_block(const PassBlock& block) {
     if (!block.streamed())
         return;
     streamer_->release(block.stream_index);

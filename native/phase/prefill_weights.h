@@ -6,15 +6,19 @@
 #include "phase/carve_out.h"
 #include "phase/graph_scan.h"
 #include "phase/layer_table.h"
+#include "phase/product_scaler.h"
 #include "stream/block_streamer.h"
 #include "stream/slot_layout.h"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+struct ggml_backend_sched;
 struct ggml_context;
 struct ggml_backend_buffer;
 struct ggml_cgraph;
@@ -82,19 +86,21 @@ class PrefillWeights {
 
     [[nodiscard]] const std::vector<BoundWeight>& bound() const { return bound_; }
 
-    // Allocates slots and resident blocks and reads the latter; `uses` comes from scan_prefill_graph.
-    // `progress` takes bytes done and total, and answers false to stop (Error "cancelled").
-    void allocate(const std::vector<int>& uses, const DecoderFiles& decoder,
+    // Allocates slots and resident blocks and reads the latter; `uses` comes from scan_prefill_graph and
+    // `scheduler` will evaluate such graphs. `progress` takes bytes done and total, and answers false to
+    // stop (Error "cancelled").
+    void allocate(const std::vector<WeightUse>& uses, ggml_backend_sched* scheduler,
+                  const DecoderFiles& decoder,
                   const std::function<bool(std::uint64_t, std::uint64_t)>& progress);
     [[nodiscard]] const PrefillMemory& memory() const { return memory_; }
 
     // One prompt: start() .. on_node() for each node of `passes` passes .. stop().
     void start(int passes);
     void start_pass();
-    // Called before a node is computed: waits for its block's bytes. True when the node ends a block.
+    // Called before a node is computed: waits for its block's bytes. True when after_node() must follow.
     bool before_node(const ggml_tensor* node);
-    // Called after a block's last node has been computed.
-    void after_block();
+    // Called when such a node has been computed. True when it ends its block, which is over then.
+    bool after_node(ggml_tensor* node);
     [[nodiscard]] bool pass_complete() const { return counter_.complete(); }
     // All passes are done. Throws Error "disk.file_changed" when a file was rewritten meanwhile.
     void finish();
@@ -123,9 +129,10 @@ class PrefillWeights {
     };
 
     void bind_weight(LayerTable& table, const PrefillerTensor& tensor, std::size_t index);
-    void group_blocks(const std::vector<int>& uses);
+    void group_blocks(const std::vector<WeightUse>& uses);
     void place_resident(const std::function<bool(std::uint64_t, std::uint64_t)>& progress);
     void place_slots(const DecoderFiles& decoder);
+    void end_block(const PassBlock& block);
     [[nodiscard]] bool streams(const PassBlock& block) const; // by the plan's tiers
     void point(const PassBlock& block, const Placement& placement);
 
@@ -151,7 +158,9 @@ class PrefillWeights {
     std::vector<PassBlock> pass_; // blocks in the order of their use
     std::vector<const PassBlock*> streamed_;
     BlockCounter counter_;
-    std::size_t current_ = 0;
+    std::optional<std::size_t> ending_; // the block that the node being computed ends
+    std::optional<ProductScaler> scaler_;
+    std::unordered_map<const ggml_tensor*, float> unscaled_; // weights whose scale the graph does not apply
 
     std::unique_ptr<CarveOut> carve_out_;
     std::unique_ptr<FileReader> reader_;

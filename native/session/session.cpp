@@ -88,17 +88,15 @@ class Session::Reading {
     }
 
     // The library's view of one node: before it is computed (ask) and after.
-    bool on_node(const ggml_tensor* node, bool ask) noexcept {
+    bool on_node(ggml_tensor* node, bool ask) noexcept {
         if (failure_)
             return ask;
         try {
             if (ask) {
-                ends_block_ = with_prefiller_ ? session_.prefiller_->before_node(node) : ends_block(node);
-                return ends_block_ || session_.cancelled_;
+                watched_ = with_prefiller_ ? session_.prefiller_->before_node(node) : ends_block(node);
+                return watched_ || session_.cancelled_;
             }
-            if (ends_block_) {
-                if (with_prefiller_)
-                    session_.prefiller_->after_block();
+            if (watched_ && (!with_prefiller_ || session_.prefiller_->after_node(node))) {
                 ++state_.blocks_done;
                 report(false);
             }
@@ -149,7 +147,7 @@ class Session::Reading {
     const ProgressCallback& progress_;
     PrefillProgress state_;
     std::exception_ptr failure_;
-    bool ends_block_ = false;
+    bool watched_ = false; // the node being computed matters afterwards
     Clock::time_point reported_{};
 };
 
@@ -248,7 +246,8 @@ void Session::attach(const PrefillerFiles& files, const DecoderFiles& decoder, c
         if (!graph)
             throw Error("context.failed",
                         {{"n_ctx", static_cast<std::int64_t>(n_ctx())}, {"why", take_last_library_error()}});
-        weights->allocate(scan_prefill_graph(graph, weights->bound()), decoder, progress);
+        weights->allocate(scan_prefill_graph(graph, weights->bound()), scheduler_of(context_.get()), decoder,
+                          progress);
         prefiller_ = std::move(weights);
     } catch (...) {
         table_.reset();
