@@ -4,6 +4,7 @@
 #include "error.h"
 
 #include <cerrno>
+#include <string>
 #include <system_error>
 
 #include <fcntl.h>
@@ -11,19 +12,25 @@
 
 namespace twofold {
 
+namespace {
+
+std::string reason(int error) {
+    return std::generic_category().message(error);
+}
+
+} // namespace
+
 void drop_from_page_cache(const std::filesystem::path& path) {
-    const auto fail = [&](const char* code, int error) {
-        throw Error(code, {{"path", path.string()}, {"reason", std::generic_category().message(error)}});
-    };
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!file.valid()) {
-        fail("disk.open_failed", errno);
+        throw Error("disk.open_failed", {{"path", path.string()}, {"reason", reason(errno)}});
     }
-    if (fsync(file.get()) != 0) {
-        fail("disk.sync_failed", errno);
+    int error = fsync(file.get()) == 0 ? 0 : errno;
+    if (error == 0) {
+        error = posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
     }
-    if (const int error = posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED); error != 0) {
-        fail("disk.sync_failed", error);
+    if (error != 0) {
+        throw Error("disk.sync_failed", {{"path", path.string()}, {"reason", reason(error)}});
     }
 }
 
