@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from engine import disk_words as disk
 from engine.chat import words as chat
 from engine.doctor import words as doctor
 from engine.errors import TwofoldError
 from engine.gguf import words as gguf
 from engine.prefiller import words as prefiller
+from engine.runtime import words as runtime
 
 # One entry a code; `{name}` takes the error's data. Kept in one place for translation.
 SENTENCES: dict[str, str] = {
     **chat.SENTENCES,
+    **disk.SENTENCES,
     **doctor.SENTENCES,
     **gguf.SENTENCES,
     **prefiller.SENTENCES,
+    **runtime.SENTENCES,
+    "chat.prompt_unreadable": "{path} cannot be used as a prompt: {reason}. Give a text file.",
+    "demo.model_missing": (
+        "The demo model is not at {path}. Run ./twofold demo: the set-up fetches it."
+    ),
+    "demo.stopped": "The demonstration was stopped.",
     "assets.missing": (
         "The program's own file {name} is missing (looked in {folders}), so the installation is "
         "not complete. Install Twofold again."

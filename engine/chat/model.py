@@ -29,7 +29,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class PrefillReport:
-    """What one `prefill` call did. `tokens` were read; fewer than asked if `cancelled`."""
+    """What one `prefill` call did. `tokens` were read; fewer than asked if `cancelled`.
+
+    `load_s` is the time that blocks took to come from the disk, `wait_s` the part of it that
+    computing had to wait for.
+    """
 
     path: Path
     reason: str
@@ -37,6 +41,7 @@ class PrefillReport:
     seconds: float
     bytes_read: int = 0
     wait_s: float = 0.0
+    load_s: float = 0.0
     weight_bytes: int = 0
     cancelled: bool = False
 

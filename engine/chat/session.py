@@ -376,6 +376,7 @@ def _joined(first: PrefillReport, second: PrefillReport) -> PrefillReport:
         seconds=first.seconds + second.seconds,
         bytes_read=first.bytes_read + second.bytes_read,
         wait_s=first.wait_s + second.wait_s,
+        load_s=first.load_s + second.load_s,
         weight_bytes=max(first.weight_bytes, second.weight_bytes),
         cancelled=second.cancelled,
     )

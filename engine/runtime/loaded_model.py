@@ -15,12 +15,12 @@ from engine.api.turn import Path, PathSetting
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
 from engine.errors import NativeError
 from engine.gguf.splits import GgufModel
-from engine.gguf.validate import validated_model
 from engine.native import native
 from engine.prefiller.formats import Prefiller, open_prefiller
 from engine.prefiller.pairing import Pairing, require_pairing
 from engine.runtime.routing import NoPrefiller, Route, Situation, route
 from engine.runtime.settings import DEFAULT_CONTEXT, LoadSettings
+from engine.runtime.trust import trusted_model
 
 CANCELLED = "cancelled"
 
@@ -63,14 +63,14 @@ class LoadedModel:
     ) -> None:
         """Raises GgufError, PrefillerError, PairingRefused or NativeError; nothing stays loaded."""
         self.settings = settings or LoadSettings()
-        self.files: GgufModel = validated_model(path)
+        self.files: GgufModel = trusted_model(path)
         self.prefiller: Prefiller | None = None
         self.pairing: Pairing | None = None
         if prefiller is not None:
             self.prefiller = open_prefiller(prefiller)
             self.pairing = require_pairing(self.prefiller, self.files, force=force_pairing)
         self._native = native()
-        self._session = self._open_session(on_load)
+        self._session: Any = self._open_session(on_load)
         self._attached: Path | None = None
         self._specials = {
             name: self._session.piece(token, True).decode("utf-8", "replace") if token >= 0 else ""
@@ -85,7 +85,11 @@ class LoadedModel:
         context.micro_batch = self.settings.micro_batch or 0
         context.compute_budget = self.settings.compute_budget
         context.n_threads = self.settings.threads
-        return self._native.Session(model, context, on_load or (lambda _done: True))
+
+        def progress(done: float) -> bool:
+            return on_load(done) if on_load else True
+
+        return self._native.Session(model, context, progress)
 
     def _trained_context(self) -> int:
         metadata = self.files.metadata
@@ -98,11 +102,11 @@ class LoadedModel:
 
     # --- paths -------------------------------------------------------------------------------
 
-    def prepare(self, path: Path) -> None:
+    def prepare(self, path: Path, on_load: OnLoad | None = None) -> None:
         """Puts the prefiller where `path` wants it: all of it in memory, or slots for streaming.
 
         Does nothing for `decoder`. Raises NoPrefiller, or NativeError (`phase.*`, `disk.*`,
-        `memory.out`), after which no prefiller is attached.
+        `memory.out`, `cancelled`), after which no prefiller is attached.
         """
         if path in ("decoder", self._attached):
             return
@@ -117,8 +121,18 @@ class LoadedModel:
         plan.in_flight = self.settings.in_flight
         plan.request_bytes = self.settings.request_bytes
         self._attached = None
-        self._session.attach(self._prefiller_files(prefiller), self._decoder_files(), plan)
+
+        def progress(done: int, total: int) -> bool:
+            return on_load(done / total) if on_load else True
+
+        files, decoder = self._prefiller_files(prefiller), self._decoder_files()
+        self._session.attach(files, decoder, plan, progress)
         self._attached = path
+
+    def release(self) -> None:
+        """Frees the memory that the prefiller takes; a path that needs it attaches it again."""
+        self._session.detach()
+        self._attached = None
 
     def _prefiller_files(self, prefiller: Prefiller) -> Any:
         files = self._native.PrefillerFiles()
@@ -237,7 +251,7 @@ class LoadedModel:
                 Progress(
                     path=chosen.path,
                     reason=chosen.reason,
-                    tokens_done=native_progress.tokens_done,
+                    tokens_done=_tokens_done(native_progress),
                     tokens_total=native_progress.tokens_total,
                     block=native_progress.blocks_done,
                     blocks=native_progress.blocks_total,
@@ -267,6 +281,7 @@ class LoadedModel:
             seconds=time.perf_counter() - started,
             bytes_read=done.bytes_read,
             wait_s=done.wait_seconds,
+            load_s=done.load_seconds,
             weight_bytes=self.prefill_memory.weights if with_prefiller else 0,
         )
 
@@ -314,3 +329,13 @@ class LoadedModel:
     def memory(self) -> Any:
         """Bytes of weights, context and compute buffers."""
         return self._session.memory
+
+
+def _tokens_done(progress: Any) -> int:
+    """Tokens read, those of the running pass in proportion to its blocks."""
+    left = progress.tokens_total - progress.tokens_done
+    passes_left = progress.passes - progress.pass_index
+    if progress.blocks_total == 0 or passes_left <= 0 or left <= 0:
+        return progress.tokens_done
+    share = progress.blocks_done / progress.blocks_total
+    return progress.tokens_done + int(left / passes_left * share)

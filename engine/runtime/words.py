@@ -1,0 +1,115 @@
+"""Sentences for what can go wrong with a loaded model, the library and the disk beneath it."""
+
+from __future__ import annotations
+
+_AGAIN = "Read the message again, or choose the decoder's own weights as the path."
+_UNSUITED = (
+    "Prompts can only be read with this model's own weights. Use the model without a prefiller."
+)
+
+SENTENCES: dict[str, str] = {
+    "cancelled": "Stopped.",
+    "context.failed": (
+        "A context of {n_ctx} tokens could not be set up ({why}), so the model is not usable. "
+        "Choose a shorter context, or close other programs to free memory."
+    ),
+    "disk.cancelled": "Reading the prefiller was stopped.",
+    "disk.file_changed": (
+        "{path} was changed or replaced while it was in use, so what was read from it is not "
+        "trusted. Load the model again."
+    ),
+    "disk.open_failed": (
+        "{path} cannot be opened: {reason}. Check that the drive is connected and that you may "
+        "read the file."
+    ),
+    "disk.read_failed": (
+        "{path} cannot be read at byte {offset}: {reason}. The drive may be failing or "
+        "disconnected. " + _AGAIN
+    ),
+    "disk.short_read": (
+        "{path} ended early: {wanted} bytes were expected at byte {offset} and {got} came. The "
+        "file is not whole. Download or build it again."
+    ),
+    "disk.unaligned": "Internal error: a read of {path} at byte {offset} was not aligned. "
+    "Please report this.",
+    "library.missing": (
+        "The library that runs models (llama-cpp-python {wanted}) is not installed. Run ./twofold "
+        "again: it sets everything up."
+    ),
+    "library.wrong_version": (
+        "The library that runs models is version {found}, and this Twofold works only with "
+        "{wanted}. Run ./twofold again: it installs the right one."
+    ),
+    "memory.out": (
+        "There was not enough memory: {wanted} bytes could not be had. Close other programs, "
+        "choose a shorter context, or stream the prefiller instead of keeping it in memory."
+    ),
+    "model.load_cancelled": "Loading {path} was stopped.",
+    "model.load_failed": (
+        "{path} could not be loaded: {why}. The file may be damaged, or of a kind that this "
+        "version does not know. Try another file of this model."
+    ),
+    "path.no_prefiller": (
+        "The path {path} needs a prefiller, and none was given. Name one with --prefiller, build "
+        "one with `twofold prefiller build`, or choose the path auto or decoder."
+    ),
+    "path.unavailable": (
+        "The path {path} is not available here. Choose auto, decoder, resident or odp."
+    ),
+    "phase.block_order": (
+        "This architecture reads {tensor} out of order, so its blocks cannot be streamed. "
+        + _UNSUITED
+    ),
+    "phase.decoder_weight_used": (
+        "This architecture would still read the decoder's {tensor} during prefill. " + _UNSUITED
+    ),
+    "phase.incomplete": (
+        "The prompt's computation ended before every block was used, so its result was thrown "
+        "away. " + _AGAIN
+    ),
+    "phase.layout": (
+        "The library's inner structures ({architecture}) are not those that this Twofold was built "
+        "for. Run ./twofold again: it rebuilds what is needed."
+    ),
+    "phase.no_slot": (
+        "The architecture {architecture} has no place for a prefiller's {tensor}. " + _UNSUITED
+    ),
+    "phase.not_a_product": (
+        "This architecture uses {tensor} in a way that a prefiller cannot serve. " + _UNSUITED
+    ),
+    "phase.scale_not_applied": (
+        "This architecture ignores the scale of {tensor}, so a prefiller would compute nonsense. "
+        + _UNSUITED
+    ),
+    "phase.shape": (
+        "The prefiller's {tensor} has another shape than the decoder's, so they do not belong "
+        "together. Choose the prefiller that was made for this decoder."
+    ),
+    "phase.unknown_tensor": (
+        "The decoder has no {tensor}, so this prefiller does not belong to it. Choose the "
+        "prefiller that was made for this decoder."
+    ),
+    "session.context_full": (
+        "The context is full: it holds {n_ctx} tokens, {cached} are in use and {tokens} more do "
+        "not fit. Start a new chat, or load the model with a larger context."
+    ),
+    "session.evaluation_failed": (
+        "The library could not compute this ({why}, result {result}). " + _AGAIN
+    ),
+    "session.nothing_read": "Internal error: an answer was asked for before a prompt was read. "
+    "Please report this.",
+    "session.wrong_thread": "Internal error: a model was used by a thread that does not own it. "
+    "Please report this.",
+    "stream.cancelled": "Reading the prefiller was stopped.",
+    "stream.incomplete": "Internal error: {got} of {expected} blocks were used. Please report "
+    "this.",
+    "stream.order": "Internal error: block {got} was asked for, and {expected} was next. "
+    "Please report this.",
+    "weights.bad_scale": "Internal error: {scale} cannot scale a weight. Please report this.",
+    "weights.not_finite": "A weight holds values that are not numbers, so it cannot be converted. "
+    "Use another file of the same model.",
+    "weights.unknown_type": "Weights of type {type} cannot be converted. Use another file of the "
+    "same model.",
+    "weights.wrong_size": "Internal error: {count} values were expected in a weight of another "
+    "size. Please report this.",
+}
