@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -197,16 +198,23 @@ void FileReader::cancel(const Ticket& job) {
 
 void FileReader::check_unchanged() const {
     for (const auto& file : files_) {
-        struct stat now{};
-        const struct stat& then = file->opened;
-        const bool same = ::stat(file->path.c_str(), &now) == 0 && now.st_dev == then.st_dev &&
-                          now.st_ino == then.st_ino && now.st_size == then.st_size &&
-                          now.st_mtim.tv_sec == then.st_mtim.tv_sec &&
-                          now.st_mtim.tv_nsec == then.st_mtim.tv_nsec;
-        if (!same) {
+        if (identity_of(file->path) != identity_of(file->opened)) {
             throw Error("disk.file_changed", {{"path", file->path.string()}});
         }
     }
+}
+
+void FileReader::check_unwritten() const {
+    for (const auto& file : files_) {
+        struct stat now{};
+        if (fstat(file->descriptor.get(), &now) != 0 || identity_of(now) != identity_of(file->opened)) {
+            throw Error("disk.file_changed", {{"path", file->path.string()}});
+        }
+    }
+}
+
+FileIdentity FileReader::identity(std::size_t file) const {
+    return identity_of(files_.at(file)->opened);
 }
 
 FileReaderStats FileReader::stats() const {

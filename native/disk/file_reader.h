@@ -1,6 +1,7 @@
 // Reads byte ranges of files past the page cache, straight into their final place, many at a time.
 #pragma once
 
+#include "disk/file_identity.h"
 #include "error.h"
 
 #include <atomic>
@@ -16,7 +17,6 @@
 #include <thread>
 #include <vector>
 
-#include <sys/stat.h>
 #include <sys/types.h>
 
 namespace twofold {
@@ -95,6 +95,11 @@ class FileReader {
 
     // Throws Error "disk.file_changed" (path) where a path no longer leads to the file as it was opened.
     void check_unchanged() const;
+    // Throws Error "disk.file_changed" (path) where an opened file was written to or cut short. Weaker than
+    // check_unchanged(): its path may lead elsewhere by now, the bytes are still those of the file as opened.
+    void check_unwritten() const;
+    // The file as it was opened.
+    [[nodiscard]] FileIdentity identity(std::size_t file) const;
 
     [[nodiscard]] FileReaderStats stats() const;
 

@@ -76,10 +76,16 @@ std::vector<Region> lendable_regions(const std::vector<IdleTensor>& idle,
 
 } // namespace
 
-CarveOut::CarveOut(const std::vector<std::filesystem::path>& decoder_files, std::vector<IdleTensor> idle,
+CarveOut::CarveOut(const std::vector<std::filesystem::path>& decoder_files,
+                   const std::vector<FileIdentity>& loaded, std::vector<IdleTensor> idle,
                    const std::vector<ggml_tensor*>& all)
     : reader_(decoder_files), idle_(std::move(idle)), pool_(lendable_regions(idle_, all)),
-      worker_([this](const std::stop_token& stop) { work(stop); }) {}
+      worker_([this](const std::stop_token& stop) { work(stop); }) {
+    for (std::size_t file = 0; file < reader_.file_count(); ++file) {
+        if (file >= loaded.size() || reader_.identity(file) != loaded[file])
+            throw Error("disk.file_changed", {{"path", decoder_files[file].string()}});
+    }
+}
 
 CarveOut::~CarveOut() = default;
 
@@ -112,6 +118,7 @@ std::uint64_t CarveOut::lent_bytes() const {
 
 void CarveOut::overwrite() {
     restore();
+    reader_.check_unwritten();
     const std::scoped_lock lock(mutex_);
     std::fill(retired_.begin(), retired_.end(), false);
     for (Lent& lent : lent_)
@@ -187,7 +194,7 @@ void CarveOut::work(const std::stop_token& stop) {
 }
 
 void CarveOut::put_back(const IdleTensor& idle) {
-    reader_.check_unchanged();
+    reader_.check_unwritten();
     const bool whole = !ggml_backend_buffer_is_host(idle.tensor->buffer);
     const std::size_t chunk = whole ? idle.bytes.size : std::min(restore_chunk, idle.bytes.size);
     const std::size_t capacity =

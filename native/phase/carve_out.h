@@ -28,9 +28,10 @@ struct IdleTensor {
 class CarveOut {
   public:
     // `all` are the decoder's tensors, idle or not: memory between two idle ones is lent only when none of
-    // them lies there. Throws Error "disk.open_failed".
-    CarveOut(const std::vector<std::filesystem::path>& decoder_files, std::vector<IdleTensor> idle,
-             const std::vector<ggml_tensor*>& all);
+    // them lies there. `loaded` are the files that the weights came from: throws Error "disk.file_changed"
+    // when `decoder_files` lead to others by now, "disk.open_failed".
+    CarveOut(const std::vector<std::filesystem::path>& decoder_files, const std::vector<FileIdentity>& loaded,
+             std::vector<IdleTensor> idle, const std::vector<ggml_tensor*>& all);
     ~CarveOut();
     CarveOut(const CarveOut&) = delete;
     CarveOut& operator=(const CarveOut&) = delete;
@@ -45,7 +46,8 @@ class CarveOut {
     // Bytes of decoder weights that a prefill overwrites.
     [[nodiscard]] std::uint64_t lent_bytes() const;
 
-    // Slots are about to be written: from here the weights under them are gone.
+    // Slots are about to be written: from here the weights under them are gone. Throws Error
+    // "disk.file_changed" while they are still whole when they could not be put back.
     void overwrite();
     // No read and no compute touches `slot` any more in this prefill; restoring may begin.
     void retire(std::size_t slot);

@@ -39,12 +39,24 @@ class LayerTable {
     // Makes the prefill table equal to the decoder's again.
     void reset();
 
-    // Exchanges the tables; the caller exchanges them back, whatever happens.
+    // Exchanges the tables; see ExchangedTables.
     void exchange() noexcept;
 
   private:
     struct State;
     std::unique_ptr<State> state_;
+};
+
+// The tables are exchanged while this exists.
+class ExchangedTables {
+  public:
+    explicit ExchangedTables(LayerTable& table) : table_(table) { table_.exchange(); }
+    ~ExchangedTables() { table_.exchange(); }
+    ExchangedTables(const ExchangedTables&) = delete;
+    ExchangedTables& operator=(const ExchangedTables&) = delete;
+
+  private:
+    LayerTable& table_;
 };
 
 } // namespace twofold

@@ -182,6 +182,7 @@ void PrefillWeights::place_resident(const std::function<bool(std::uint64_t, std:
         if (progress && !progress(done, wanted))
             throw Error("cancelled");
     }
+    reader_->check_unchanged();
 }
 
 void PrefillWeights::place_slots(const DecoderFiles& decoder) {
@@ -209,8 +210,8 @@ void PrefillWeights::place_slots(const DecoderFiles& decoder) {
             if (found != on_disk.end() && found->second.size == ggml_nbytes(weight.decoder))
                 idle.push_back({weight.decoder, found->second});
         }
-        carve_out_ =
-            std::make_unique<CarveOut>(to_paths(decoder.paths), std::move(idle), table_.decoder_tensors());
+        carve_out_ = std::make_unique<CarveOut>(to_paths(decoder.paths), decoder.loaded, std::move(idle),
+                                                table_.decoder_tensors());
         pool = carve_out_->pool();
         // Large regions first: fewer pieces, fewer decoder weights to restore.
         std::ranges::sort(pool, [](const Region& a, const Region& b) { return a.size > b.size; });
@@ -308,6 +309,11 @@ void PrefillWeights::end_block(const PassBlock& block) {
         if (streamer_->slot_retired(slot))
             carve_out_->retire(slot);
     }
+}
+
+void PrefillWeights::check_unchanged() const {
+    if (streamer_)
+        reader_->check_unchanged();
 }
 
 void PrefillWeights::finish() {

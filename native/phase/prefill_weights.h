@@ -49,6 +49,7 @@ struct DecoderTensor {
 struct DecoderFiles {
     std::vector<std::string> paths;
     std::vector<DecoderTensor> tensors;
+    std::vector<FileIdentity> loaded; // the files as the model was loaded from them; the session knows
 };
 
 enum class Tier : int {
@@ -102,6 +103,8 @@ class PrefillWeights {
     // Called when such a node has been computed. True when it ends its block, which is over then.
     bool after_node(ggml_tensor* node);
     [[nodiscard]] bool pass_complete() const { return counter_.complete(); }
+    // Throws Error "disk.file_changed" when what was streamed so far cannot be trusted.
+    void check_unchanged() const;
     // All passes are done. Throws Error "disk.file_changed" when a file was rewritten meanwhile.
     void finish();
     // Ends the run in any state; afterwards nothing writes to a slot. Starts restoring the carve-out.

@@ -28,6 +28,13 @@ double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+std::vector<FileIdentity> identities(const std::vector<std::string>& paths) {
+    std::vector<FileIdentity> found;
+    for (const std::string& path : paths)
+        found.push_back(identity_of(std::filesystem::path(path)).value_or(FileIdentity{}));
+    return found;
+}
+
 } // namespace
 
 // A prompt being read: the phase is switched while this exists, and switched back however it ends.
@@ -110,8 +117,13 @@ class Session::Reading {
     [[nodiscard]] bool complete() const { return !with_prefiller_ || session_.prefiller_->pass_complete(); }
 
     void rethrow() {
-        if (failure_)
+        if (!failure_)
+            return;
+        try {
             std::rethrow_exception(std::exchange(failure_, nullptr));
+        } catch (const Error& error) {
+            throw error.code() == "stream.cancelled" ? Error("cancelled") : error;
+        }
     }
 
   private:
@@ -157,7 +169,7 @@ void Session::FreeContext::operator()(llama_context* context) const noexcept {
 
 Session::Session(const ModelParams& model, const ContextParams& context,
                  const std::function<bool(float)>& progress)
-    : model_(model, progress), params_(context), table_(model_.get()) {
+    : loaded_(identities(model.paths)), model_(model, progress), params_(context), table_(model_.get()) {
     const auto trained = static_cast<std::uint32_t>(std::max(llama_model_n_ctx_train(model_.get()), 1));
     if (params_.n_ctx == 0)
         params_.n_ctx = trained;
@@ -240,14 +252,20 @@ void Session::attach(const PrefillerFiles& files, const DecoderFiles& decoder, c
     detach();
     try {
         auto weights = std::make_unique<PrefillWeights>(table_, files, plan);
-        table_.exchange();
-        ggml_cgraph* graph = llama_graph_reserve(context_.get(), micro_batch_, 1, 1);
-        table_.exchange();
+        ggml_cgraph* graph = nullptr;
+        {
+            const ExchangedTables exchanged(table_);
+            graph = llama_graph_reserve(context_.get(), micro_batch_, 1, 1);
+        }
         if (!graph)
             throw Error("context.failed",
                         {{"n_ctx", static_cast<std::int64_t>(n_ctx())}, {"why", take_last_library_error()}});
-        weights->allocate(scan_prefill_graph(graph, weights->bound()), scheduler_of(context_.get()), decoder,
-                          progress);
+        DecoderFiles whence = decoder;
+        whence.loaded = loaded_;
+        weights->allocate(scan_prefill_graph(graph, weights->bound()), scheduler_of(context_.get()), whence,
+                          [&](std::uint64_t done, std::uint64_t total) {
+                              return !cancelled_ && (!progress || progress(done, total));
+                          });
         prefiller_ = std::move(weights);
     } catch (...) {
         table_.reset();
@@ -276,6 +294,7 @@ void Session::check_cancel() const {
 // The caller makes sure that `tokens` fit; positions follow on from the cache.
 void Session::evaluate(const std::int32_t* tokens, std::uint32_t count) {
     take_last_library_error();
+    has_logits_ = false;
     const llama_batch batch =
         llama_batch_get_one(const_cast<std::int32_t*>(tokens), static_cast<std::int32_t>(count));
     const std::int32_t result = llama_decode(context_.get(), batch);
@@ -323,12 +342,15 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
                 reading.rethrow();
                 if (!reading.complete())
                     throw Error("phase.incomplete");
+                if (report.used_prefiller)
+                    prefiller_->check_unchanged();
             } catch (...) {
                 rewind(length, true);
                 reading.rethrow(); // the cause, rather than the failed evaluation that it led to
                 throw;
             }
             cached_.insert(cached_.end(), next, next + count);
+            has_logits_ = true;
             next += count;
             reading.pass_done(count);
             if (pass + 1 < report.passes)
@@ -337,9 +359,9 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
         if (report.used_prefiller) {
             try {
                 prefiller_->finish();
-            } catch (...) {
+            } catch (const Error& error) {
                 rewind(first, true);
-                throw;
+                throw error.code() == "stream.cancelled" ? Error("cancelled") : error;
             }
             const StreamStats stats = prefiller_->stream_stats();
             report.bytes_read = stats.bytes;
@@ -362,13 +384,15 @@ void Session::start_sampling(const SamplerParams& params) {
 
 std::int32_t Session::next_token() {
     require_owner();
-    if (!sampler_ || cached_.empty())
+    if (!sampler_)
         throw Error("session.nothing_read");
     if (pending_) {
         feed(*pending_);
         pending_.reset();
     }
     check_cancel();
+    if (!has_logits_)
+        throw Error("session.nothing_read");
     pending_ = sampler_->sample(context_.get());
     return *pending_;
 }
@@ -390,14 +414,20 @@ void Session::feed(std::int32_t token) {
         throw;
     }
     cached_.push_back(token);
+    has_logits_ = true;
 }
 
 std::vector<float> Session::logits() const {
     require_owner();
-    const float* values = llama_get_logits_ith(context_.get(), -1);
+    const float* values = has_logits_ ? llama_get_logits_ith(context_.get(), -1) : nullptr;
     if (!values)
         throw Error("session.nothing_read");
     return {values, values + llama_vocab_n_tokens(model_.vocab())};
+}
+
+const std::vector<std::int32_t>& Session::cached_tokens() const {
+    require_owner();
+    return cached_;
 }
 
 bool Session::can_truncate() const {
@@ -406,6 +436,7 @@ bool Session::can_truncate() const {
 }
 
 std::vector<std::uint32_t> Session::checkpoints() const {
+    require_owner();
     std::vector<std::uint32_t> lengths;
     for (const Checkpoint& checkpoint : checkpoints_)
         lengths.push_back(checkpoint.length);
@@ -446,6 +477,7 @@ std::uint32_t Session::keep(std::uint32_t length) {
 // `state_spoiled`: an evaluation began after `length` and did not end, so that recurrent state is lost even
 // if the cache is no longer than that.
 std::uint32_t Session::rewind(std::uint32_t length, bool state_spoiled) {
+    has_logits_ = false;
     llama_memory_t memory = llama_get_memory(context_.get());
     const auto position = static_cast<llama_pos>(length);
     const bool recurrent = llama_model_is_hybrid(model_.get()) || llama_model_is_recurrent(model_.get());

@@ -78,8 +78,8 @@ class Session {
     [[nodiscard]] std::uint32_t micro_batch() const { return micro_batch_; }
     [[nodiscard]] SessionMemory memory() const;
 
-    // Pairs the decoder with a prefiller. Throws Error "phase.*" when the architecture cannot switch,
-    // "disk.*", "memory.out"; the session is as before then.
+    // Pairs the decoder with a prefiller in place of any other. Throws Error "phase.*" when the architecture
+    // cannot switch, "disk.*", "memory.out", "cancelled"; no prefiller is attached then.
     void attach(const PrefillerFiles& files, const DecoderFiles& decoder, const PrefillPlan& plan,
                 const std::function<bool(std::uint64_t, std::uint64_t)>& progress);
     void detach();
@@ -92,15 +92,16 @@ class Session {
                           const ProgressCallback& progress);
 
     void start_sampling(const SamplerParams& params);
-    // Samples the next token from the last logits, evaluating the previous one first.
+    // Samples the next token, evaluating the previous one first. Throws what logits() and feed() throw.
     std::int32_t next_token();
     // Evaluates `token` with the decoder's weights.
     void feed(std::int32_t token);
-    // Logits after the last evaluated token, one for each of the vocabulary.
+    // Logits after the last cached token, one for each of the vocabulary. Throws Error "session.nothing_read"
+    // when that was not the last one evaluated, as after keep().
     [[nodiscard]] std::vector<float> logits() const;
 
     // Tokens whose state is in the cache, in order.
-    [[nodiscard]] const std::vector<std::int32_t>& cached_tokens() const { return cached_; }
+    [[nodiscard]] const std::vector<std::int32_t>& cached_tokens() const;
     // True for attention models, whose cache can forget any tail.
     [[nodiscard]] bool can_truncate() const;
     // Lengths at which a state was saved, ascending.
@@ -139,6 +140,7 @@ class Session {
     void check_cancel() const;
     static bool on_node(ggml_tensor* node, bool ask, void* data) noexcept;
 
+    std::vector<FileIdentity> loaded_; // the model's files, from before they were read
     Model model_;
     ContextParams params_;
     std::thread::id owner_ = std::this_thread::get_id();
@@ -149,6 +151,7 @@ class Session {
     BlockCounter decoder_counter_;
     std::optional<Sampler> sampler_;
     std::optional<std::int32_t> pending_; // sampled, not yet evaluated
+    bool has_logits_ = false;             // of the last cached token
     std::vector<std::int32_t> cached_;
     std::deque<Checkpoint> checkpoints_;
     std::atomic<bool> cancelled_{false};

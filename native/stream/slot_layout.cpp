@@ -144,6 +144,11 @@ std::optional<std::vector<Region>> take_slot(std::span<const std::vector<FileRan
         if (pool[i].size > used)
             left.push_back({pool[i].begin + used, pool[i].size - used});
     }
+    // First fit may fail where there is more room: a range then lands earlier and is in another's way.
+    for (const auto& ranges : blocks) {
+        if (!place(ranges, taken))
+            return std::nullopt;
+    }
     pool = std::move(left);
     return taken;
 }

@@ -103,3 +103,31 @@ TEST_CASE("a slot holds blocks of either kind and leaves the rest of the pool") 
     CHECK_FALSE(take_slot(blocks, small));
     CHECK(small == std::vector{pages.region(0, 8192)});
 }
+
+TEST_CASE("a slot that is taken holds every block, or none is taken") {
+    // Found by random search: room made for the last block makes first fit fail for an earlier one.
+    const std::vector<std::vector<FileRange>> blocks{
+        {{0, 0, 8704},
+         {0, 16896, 3584},
+         {0, 28672, 3584},
+         {0, 32256, 12288},
+         {0, 52736, 10240},
+         {0, 62976, 1024}},
+        {{0, 64000, 14848}, {0, 87040, 14336}, {0, 101376, 6144}},
+        {{0, 115712, 20480}, {0, 136192, 2048}}};
+    const Pages pages(100 * slot_alignment);
+    std::vector<Region> pool;
+    std::size_t at = 0;
+    for (const std::size_t count : {3U, 4U, 6U, 8U, 6U, 10U, 7U}) {
+        pool.push_back(pages.region(at, count * slot_alignment));
+        at += (count + 1) * slot_alignment;
+    }
+    const std::vector<Region> before = pool;
+    const auto slot = take_slot(blocks, pool);
+    if (slot) {
+        for (const auto& ranges : blocks)
+            CHECK(place(ranges, *slot));
+    } else {
+        CHECK(pool == before);
+    }
+}
