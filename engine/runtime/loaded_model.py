@@ -66,9 +66,9 @@ class LoadedModel:
         self.files: GgufModel = trusted_model(path)
         self.prefiller: Prefiller | None = None
         self.pairing: Pairing | None = None
+        self._force_pairing = force_pairing
         if prefiller is not None:
-            self.prefiller = open_prefiller(prefiller)
-            self.pairing = require_pairing(self.prefiller, self.files, force=force_pairing)
+            self._open_prefiller(prefiller)
         self._native = native()
         self._session: Any = self._open_session(on_load)
         self._attached: Path | None = None
@@ -91,6 +91,13 @@ class LoadedModel:
 
         return self._native.Session(model, context, progress)
 
+    def _open_prefiller(self, path: FilePath) -> Prefiller:
+        found = open_prefiller(path)
+        if found != self.prefiller:
+            self.pairing = require_pairing(found, self.files, force=self._force_pairing)
+            self.prefiller = found
+        return found
+
     def _trained_context(self) -> int:
         metadata = self.files.metadata
         trained = metadata.get(f"{metadata.get('general.architecture')}.context_length")
@@ -105,14 +112,15 @@ class LoadedModel:
     def prepare(self, path: Path, on_load: OnLoad | None = None) -> None:
         """Puts the prefiller where `path` wants it: all of it in memory, or slots for streaming.
 
-        Does nothing for `decoder`. Raises NoPrefiller, or NativeError (`phase.*`, `disk.*`,
-        `memory.out`, `cancelled`), after which no prefiller is attached.
+        Does nothing for `decoder`. A prefiller that was replaced on disk is read anew. Raises
+        NoPrefiller, a PrefillerError, or NativeError (`phase.*`, `disk.*`, `memory.out`,
+        `cancelled`), after which no prefiller is attached.
         """
         if path in ("decoder", self._attached):
             return
-        prefiller = self.prefiller
-        if prefiller is None:
+        if self.prefiller is None:
             raise NoPrefiller(path=path)
+        prefiller = self._open_prefiller(self.prefiller.path)
         plan = self._native.PrefillPlan()
         tier = self._native.Tier.device if path == "resident" else self._native.Tier.disk
         plan.tiers = [tier] * (1 + max(tensor.block for tensor in prefiller.tensors))
@@ -241,8 +249,6 @@ class LoadedModel:
         started = time.perf_counter()
         self._session.reset_cancel()
         chosen = self._route(path, len(tokens))
-        # A short tail is read by the decoder, with whatever is attached left as it is.
-        self.prepare(chosen.path)
         with_prefiller = chosen.path != "decoder"
         before = len(self._session.cached_tokens)
 
@@ -261,10 +267,19 @@ class LoadedModel:
             )
             return True
 
-        on_progress(Progress(chosen.path, chosen.reason, 0, len(tokens), 0, 0, 0, 0.0))
+        def loading(_share: float) -> bool:
+            seconds = time.perf_counter() - started
+            on_progress(Progress(chosen.path, chosen.reason, 0, len(tokens), 0, 0, 0, seconds))
+            return True
+
+        loading(0.0)
         try:
+            # A short tail is read by the decoder, with whatever is attached left as it is.
+            self.prepare(chosen.path, loading)
             done = self._session.prefill(tokens, with_prefiller, progress)
         except NativeError as error:
+            if error.code.startswith("disk."):
+                self._attached = None  # the next prompt opens the files anew
             if error.code != CANCELLED:
                 raise
             return PrefillReport(
