@@ -224,7 +224,7 @@ def _build(context: Context, recipe: Recipe, compiler: Compiler, folder: Path) -
     # The build installs into its sources as well; what an earlier one left must not be packed.
     shutil.rmtree(sources(context) / "llama_cpp" / "lib", ignore_errors=True)
     started = time.monotonic()
-    title = f"building the model library ({recipe.name}, once for this machine)"
+    title = f"building the model library ({recipe.name})"
     with context.progress.step(title, expected_s=BUILD_CORE_S / jobs):
         context.run(
             [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Generator
@@ -21,6 +22,7 @@ class Progress:
         self._title = ""
         self._started = 0.0
         self._shown = 0.0
+        self._last_line = ""
         self._counts: tuple[int, int] | None = None
         self._expected_s: float | None = None
 
@@ -29,6 +31,7 @@ class Progress:
         """Shows `title` while the block runs; `expected_s` is the first estimate, in seconds."""
         self._title, self._counts, self._expected_s = title, None, expected_s
         self._started = time.monotonic()
+        self._last_line = ""
         self._show()
         try:
             yield
@@ -65,14 +68,22 @@ class Progress:
             if left is None or done >= total / 10:
                 left = elapsed / done * (total - done)
         if elapsed >= 2:
-            parts.append(f"{_duration(elapsed)} so far")
+            parts.append(_duration(elapsed))
         if left is not None and left > 0:
             parts.append(f"about {_duration(left)} left")
         return ", ".join(parts)
 
     def _show(self) -> None:
         self._shown = time.monotonic()
-        self._stream.write(f"\r\x1b[K{self.line()}" if self._live else f"{self.line()}\n")
+        if self._live:
+            # A line that wraps could not be taken back.
+            width = shutil.get_terminal_size().columns - 1
+            line = self.line()[:width]
+            if line != self._last_line:
+                self._stream.write(f"\r\x1b[K{line}")
+            self._last_line = line
+        else:
+            self._stream.write(f"{self.line()}\n")
         self._stream.flush()
 
 

@@ -29,19 +29,23 @@ def test_the_estimate_moves_from_the_expected_time_to_the_measured_one(clock: li
         assert progress.line() == "Set-up: building, about 6 min left"
         clock[0] += 30
         progress.count(1, 100)
-        assert progress.line() == "Set-up: building, [1/100], 30 s so far, about 6 min left"
+        assert progress.line() == "Set-up: building, [1/100], 30 s, about 6 min left"
         clock[0] += 30
         progress.count(50, 100)
-        assert progress.line() == "Set-up: building, [50/100], 60 s so far, about 60 s left"
+        assert progress.line() == "Set-up: building, [50/100], 60 s, about 60 s left"
 
 
-def test_a_terminal_gets_one_line_that_is_gone_in_the_end(clock: list[float]) -> None:
+def test_a_terminal_gets_one_line_that_is_gone_in_the_end(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
     terminal = Terminal()
     progress = Progress(terminal)
-    with progress.step("building"):
+    with progress.step("building something with a name that is longer than the terminal is wide"):
         clock[0] += 5
         progress.tick()
     assert "\n" not in terminal.getvalue()
+    assert max(map(len, terminal.getvalue().split("\r\x1b[K"))) < 40
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
