@@ -2,7 +2,8 @@
 
 A wrongly compiled kernel ends the process that calls it, so only `self_check` starts this, in a
 process of its own, as a script: it must run before the package itself is installed and therefore
-imports nothing of it. Progress goes to stderr, one kernel a line; one JSON object to stdout.
+imports nothing of it. Progress goes to stderr as
+`kernel: TYPE BUFFER TOKENS`, among what the library says; one JSON object to stdout.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ def check(library: Library) -> Iterator[dict[str, Any]]:
         for buffer_name, buffer_type in buffer_types:
             errors: list[float] = []
             for width in WIDTHS:
-                print(f"{name} {buffer_name} {width}", file=sys.stderr, flush=True)
+                print(f"kernel: {name} {buffer_name} {width}", file=sys.stderr, flush=True)
                 given = tokens[:width]
                 found = multiply(library, number, encoded, given, buffer_type)
                 if found is None:

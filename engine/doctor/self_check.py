@@ -16,6 +16,7 @@ from typing import Any
 KERNELS = Path(__file__).with_name("kernels.py")
 # The check takes about 4 seconds; a machine that is busy building may need many times that.
 TIME_LIMIT_S = 300
+STARTED = "kernel: "
 
 
 def self_check(kernels: Path = KERNELS, time_limit_s: float = TIME_LIMIT_S) -> dict[str, Any]:
@@ -39,15 +40,15 @@ def self_check(kernels: Path = KERNELS, time_limit_s: float = TIME_LIMIT_S) -> d
     report: dict[str, Any] = json.loads(done.stdout)
     if report["wrong"]:
         wrong = ", ".join(f"{kernel['type']} {kernel['buffer']}" for kernel in report["wrong"])
-        return _failure("wrong_values", wrong) | report
+        return {"healthy": False, "reason": "wrong_values", "kernel": wrong, "detail": ""} | report
     return {"healthy": True} | report
 
 
-def _failure(reason: str, progress: str) -> dict[str, Any]:
-    lines = progress.strip().splitlines()
-    last = lines[-1] if lines else None
-    started = last if reason != "exit" else None
-    return {"healthy": False, "reason": reason, "kernel": started, "detail": last or ""}
+def _failure(reason: str, said: str) -> dict[str, Any]:
+    lines = said.strip().splitlines()
+    started = [line for line in lines if line.startswith(STARTED)]
+    kernel = started[-1].removeprefix(STARTED) if started else None
+    return {"healthy": False, "reason": reason, "kernel": kernel, "detail": (lines or [""])[-1]}
 
 
 if __name__ == "__main__":

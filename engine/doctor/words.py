@@ -21,8 +21,8 @@ SENTENCES: dict[str, str] = {
     ),
     "library.unfit": (
         "The model library does not run right on this machine ({reason} in {kernel}: {detail}), "
-        "so no model is loaded: delete .venv and {cache}/library, and run ./twofold doctor to build "
-        "it again."
+        "so no model is loaded: delete .venv and {cache}/library, and run ./twofold doctor to "
+        "build it again."
     ),
     "library.wrong_version": (
         "The model library is {found}, but the engine was built for {wanted} and reads its private "

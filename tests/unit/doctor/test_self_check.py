@@ -18,8 +18,9 @@ def script(folder: Path, *lines: str) -> Path:
 def test_an_illegal_instruction_is_caught_and_the_kernel_named(tmp_path: Path) -> None:
     dying = script(
         tmp_path,
-        "print('F16 CPU 64', file=sys.stderr)",
-        "print('Q4_0 AMX 5', file=sys.stderr, flush=True)",
+        "print('kernel: F16 CPU 64', file=sys.stderr)",
+        "print('kernel: Q4_0 AMX 5', file=sys.stderr)",
+        "print('the library says something', file=sys.stderr, flush=True)",
         "os.kill(os.getpid(), signal.SIGILL)",
     )
     outcome = self_check(dying)
@@ -43,7 +44,9 @@ def test_a_library_that_does_not_load_is_not_healthy(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_hangs_is_stopped(tmp_path: Path) -> None:
-    hanging = script(tmp_path, "print('Q8_0 CPU 1', file=sys.stderr, flush=True)", "time.sleep(60)")
+    hanging = script(
+        tmp_path, "print('kernel: Q8_0 CPU 1', file=sys.stderr, flush=True)", "time.sleep(60)"
+    )
     outcome = self_check(hanging, time_limit_s=1)
     assert not outcome["healthy"]
     assert (outcome["reason"], outcome["kernel"]) == ("timeout", "Q8_0 CPU 1")
