@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from engine import disk_words as disk
+from engine import settings_words as settings
 from engine.chat import words as chat
 from engine.doctor import words as doctor
 from engine.errors import TwofoldError
 from engine.gguf import words as gguf
 from engine.prefiller import words as prefiller
 from engine.runtime import words as runtime
+from engine.server import words as server
 
 # One entry a code; `{name}` takes the error's data. Kept in one place for translation.
 SENTENCES: dict[str, str] = {
@@ -18,6 +20,8 @@ SENTENCES: dict[str, str] = {
     **gguf.SENTENCES,
     **prefiller.SENTENCES,
     **runtime.SENTENCES,
+    **server.SENTENCES,
+    **settings.SENTENCES,
     "chat.prompt_unreadable": "{path} cannot be used as a prompt: {reason}. Give a text file.",
     "demo.model_missing": (
         "The demo model is not at {path}. Run ./twofold demo: the set-up fetches it."

@@ -16,6 +16,7 @@ from engine.errors import TwofoldError
 COMMANDS = {
     "demo": "Read a long document with a prefiller, answer with the decoder, compare the paths.",
     "chat": "Chat with a model in the terminal.",
+    "serve": "Run the engine as a server for OpenAI's clients, on this machine.",
     "prefiller": "Build, describe or check a prefiller.",
     "bench": "Measure time to first token, the disk, or made-up models.",
     "doctor": "Check this machine, the library and the folders.",

@@ -1,0 +1,57 @@
+"""One request to the model, from the queue to its end, and the events on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+
+from engine.api.failure import Failure
+from engine.api.turn import PrefillProgress, TurnEvent
+from engine.server.errors import Failed
+from engine.worker.protocol import Job as JobCommand
+
+
+class Job:
+    """Made by the engine. Its client reads `events`; the engine calls the rest."""
+
+    def __init__(self, command: JobCommand) -> None:
+        self.command = command
+        self.id = command.id
+        self.kind = command.type
+        self.started = time.monotonic()
+        self.progress: PrefillProgress | None = None
+        self.ended = asyncio.Event()
+        self.cancelled = False
+        self._events: asyncio.Queue[TurnEvent | Failure | None] = asyncio.Queue()
+        self._begun = asyncio.Event()
+        self._refused: Failure | None = None
+
+    def add(self, event: TurnEvent) -> None:
+        if isinstance(event, PrefillProgress):
+            self.progress = event
+        self._begun.set()
+        self._events.put_nowait(event)
+
+    def end(self, failure: Failure | None = None) -> None:
+        if not self.ended.is_set():
+            self.ended.set()
+            if not self._begun.is_set():
+                self._refused = failure
+                self._begun.set()
+            self._events.put_nowait(failure)
+
+    async def begun(self, seconds: float) -> None:
+        """Waits for the first event, but no longer. Raises Failed if the request was refused."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._begun.wait(), seconds)
+        if self._refused is not None:
+            raise Failed(self._refused)
+
+    async def events(self) -> AsyncGenerator[TurnEvent]:
+        """All events in order. Raises Failed where the request failed. May be read once."""
+        while (event := await self._events.get()) is not None:
+            if isinstance(event, Failure):
+                raise Failed(event)
+            yield event

@@ -1,0 +1,87 @@
+"""OpenAI's routes: models, chat completions, completions, embeddings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from engine.api.openai import ChatRequest, Model, ModelList
+from engine.server.answers import json_response, read
+from engine.server.context import context_of
+from engine.server.engine import Engine
+from engine.server.errors import NoEmbeddings, NoSuchModel
+from engine.server.job import Job
+from engine.server.requests import ask_command
+from engine.server.responses import ChatStream, chat_completion
+from engine.server.sse import EventStream, disconnected
+
+R = TypeVar("R")
+
+# A stream's status waits this long for the first event, which tells whether the request is valid.
+FIRST_EVENT_S = 5.0
+# Names that mean whatever is loaded.
+ANY_MODEL = ("", "default", "twofold")
+
+
+async def models(request: Request) -> Response:
+    model = context_of(request).engine.model
+    return json_response(ModelList(data=[Model(id=model.id, created=0)] if model else []))
+
+
+async def chat_completions(request: Request) -> Response:
+    context = context_of(request)
+    engine = context.engine
+    wanted = await read(request, ChatRequest)
+    name = model_name(engine, wanted.model)
+    job = engine.submit(ask_command(wanted, context.settings.current, engine.new_id("chatcmpl")))
+    if not wanted.stream:
+        answer = await unless_gone(request, engine, job, chat_completion(job, name))
+        return json_response(answer) if answer else Response()
+    await unless_gone(request, engine, job, job.begun(FIRST_EVENT_S))
+    stream = ChatStream(
+        job,
+        name,
+        include_usage=bool(wanted.stream_options and wanted.stream_options.include_usage),
+        include_events=wanted.twofold.events,
+    )
+    return EventStream(stream.texts(), on_end=lambda: engine.cancel(job))
+
+
+async def embeddings(request: Request) -> Response:
+    model = context_of(request).engine.model
+    raise NoEmbeddings(model=model.id if model else "no model")
+
+
+def model_name(engine: Engine, wanted: str) -> str:
+    """The loaded model's id. Raises NoSuchModel, or what tells why none is loaded."""
+    model = engine.model
+    if model is None:
+        engine.require_model()
+        return wanted  # a load is under way
+    if wanted not in (*ANY_MODEL, model.id):
+        raise NoSuchModel(wanted=wanted, loaded=model.id)
+    return model.id
+
+
+async def unless_gone(
+    request: Request, engine: Engine, job: Job, work: Coroutine[Any, Any, R]
+) -> R | None:
+    """What `work` gives. Stops the job if the client goes first, or if `work` fails."""
+    working = asyncio.create_task(work)
+    gone = asyncio.create_task(disconnected(request.receive))
+    try:
+        await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        engine.cancel(job)
+        return None
+    except BaseException:
+        engine.cancel(job)
+        raise
+    finally:
+        gone.cancel()
+        working.cancel()

@@ -1,0 +1,59 @@
+"""uvicorn's HTTP/1.1 protocol, with a limit on how long a request's headers may take."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+class TimedProtocol(H11Protocol):
+    """Closes a connection that does not get a request's headers across in time.
+
+    uvicorn bounds the pause between requests, but neither the first request's headers nor those
+    of a later one once a byte of it has come.
+    """
+
+    header_timeout_s: float = 10.0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @classmethod
+    def with_timeout(cls, seconds: float) -> type[TimedProtocol]:
+        return type("TimedProtocol", (cls,), {"header_timeout_s": seconds})
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_headers()
+
+    def data_received(self, data: bytes) -> None:
+        if self._deadline is None and not self._busy():
+            self._wait_for_headers()
+        super().data_received(data)
+        if self._busy():
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _busy(self) -> bool:
+        """Whether a request is being read or answered."""
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _wait_for_headers(self) -> None:
+        self._deadline = self.loop.call_later(self.header_timeout_s, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if not self._busy() and not self.transport.is_closing():
+            self.transport.close()
