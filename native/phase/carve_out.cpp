@@ -27,11 +27,15 @@ Span memory_of(const ggml_tensor* tensor) {
             begin + ggml_backend_buft_get_alloc_size(ggml_backend_buffer_get_type(tensor->buffer), tensor)};
 }
 
-// Ordinary memory of the CPU device; a file mapping has no device and must not be written to.
+// Memory that the library allocated for the CPU. A file mapping is of another type and must not be written
+// to.
 bool lendable(const ggml_tensor* tensor) {
     if (!tensor->buffer || tensor->view_src)
         return false;
-    ggml_backend_dev_t device = ggml_backend_buft_get_device(ggml_backend_buffer_get_type(tensor->buffer));
+    ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(tensor->buffer);
+    if (type == ggml_backend_cpu_buffer_type()) // which names no device
+        return true;
+    ggml_backend_dev_t device = ggml_backend_buft_get_device(type); // rearranged weights
     return device && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU;
 }
 

@@ -1,9 +1,13 @@
-"""Rewrites a prefiller of ours into the other accepted layouts, and into wrong ones."""
+"""Rewrites a prefiller of ours into the other accepted layouts, and into models of its own."""
 
 from __future__ import annotations
 
+import struct
 from itertools import groupby
 from pathlib import Path
+
+import gguf
+import numpy as np
 
 from engine.gguf.types import GgmlType
 from engine.prefiller.formats import SCALE_KEY, Prefiller, PrefillerTensor
@@ -58,6 +62,43 @@ def upstream(prefiller: Prefiller) -> GgufBytes:
         ("general.architecture", text(prefiller.architecture or ""))
     ]
     return GgufBytes(keys, tensors)
+
+
+def write_prefillers_model(out: Path, decoder: Path, prefiller: Prefiller, *, exact: bool) -> Path:
+    """The decoder with the prefiller's weights for its own: what reads as the prefiller does and
+    answers with the same weights.
+
+    `exact`: in NVFP4 with `.scale` tensors, for architectures whose graphs apply those; else in
+    FP32, which rounds activations otherwise.
+    """
+    reader = gguf.GGUFReader(decoder)
+    raw = decoder.read_bytes()
+    keys = raw[24 : reader.tensors[0].field.offset]  # after magic, version and the two counts
+    tensors: list[Tensor] = []
+    for found in reader.tensors:
+        own = prefiller.by_name.get(found.name)
+        shape = tuple(int(size) for size in found.shape)
+        if own is None:
+            data = raw[found.data_offset : found.data_offset + int(found.n_bytes)]
+            tensors.append(Tensor(found.name, shape, GgmlType(int(found.tensor_type)), data))
+        elif exact:
+            tensors.append(weight(prefiller, own))
+            scale = own.name.removesuffix("weight") + "scale"
+            tensors.append(Tensor(scale, (1,), GgmlType.F32, f32_bytes(own.scale)))
+        else:
+            packed = np.frombuffer(tensor_bytes(prefiller, own), np.uint8)
+            values = gguf.dequantize(packed, gguf.GGMLQuantizationType.NVFP4)
+            scaled = values * np.float32(own.scale)
+            tensors.append(Tensor(own.name, shape, GgmlType.F32, scaled.tobytes()))
+    body = GgufBytes([], tensors).encode()
+    head_end = body.index(b"GGUF") + 24
+    # The keys go between the counts and the tensors; the data must then be aligned again.
+    infos = sum(len(str(one.name).encode()) + 24 + 8 * len(one.shape) for one in tensors)
+    data = body[(head_end + infos + 31) // 32 * 32 :]
+    counts = struct.pack("<IQQ", 3, len(tensors), len(reader.fields) - 3)
+    head = b"GGUF" + counts + keys + body[head_end : head_end + infos]
+    out.write_bytes(head + bytes(-len(head) % 32) + data)
+    return out
 
 
 def f32_bytes(value: float) -> bytes:
