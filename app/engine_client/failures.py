@@ -1,0 +1,30 @@
+"""What the window itself finds wrong with the engine, in the engine's own form of a failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.i18n import tr
+from app.i18n.catalogue import has
+from engine.api.failure import Failure
+
+ENGINE_DIED = "window.engine_died"
+ENGINE_NOT_STARTED = "window.engine_not_started"
+ENGINE_UNREACHABLE = "window.engine_unreachable"
+ENGINE_ANSWER = "window.engine_answer"
+
+
+def failure(code: str, *, log: tuple[str, ...] = (), **data: Any) -> Failure:
+    """A failure with a sentence of the window's own."""
+    return Failure(code=code, sentence=tr(f"errors.{code}", **data), data=data, log=log)
+
+
+def sentence(problem: Failure) -> str:
+    """The failure in the window's language where the catalogue has it, else as the engine said."""
+    key = f"errors.{problem.code}"
+    if not has(key):
+        return problem.sentence
+    try:
+        return tr(key, **problem.data)
+    except (KeyError, IndexError, ValueError):
+        return problem.sentence  # its data is not what the catalogue expects

@@ -1,0 +1,5 @@
+"""The window's words in every language: `tr("chat.new")`, and numbers as people write them."""
+
+from app.i18n.catalogue import LANGUAGES, Language, language, set_language, system_language, tr
+
+__all__ = ["LANGUAGES", "Language", "language", "set_language", "system_language", "tr"]

@@ -1,0 +1,49 @@
+"""Numbers as the window shows them: sensible digits, with units."""
+
+from __future__ import annotations
+
+from app.i18n.catalogue import tr
+
+
+def count(value: int) -> str:
+    return f"{value:,}"
+
+
+def seconds(value: float) -> str:
+    """0.42 s, 6.9 s, 42 s, 3 min 5 s."""
+    if value < 1:
+        return tr("units.seconds", value=f"{value:.2f}")
+    if value < 10:
+        return tr("units.seconds", value=f"{value:.1f}")
+    if value < 60:
+        return tr("units.seconds", value=f"{value:.0f}")
+    if value < 3600:
+        return tr("units.minutes", minutes=int(value // 60), seconds=int(value % 60))
+    return tr("units.hours", hours=int(value // 3600), minutes=int(value % 3600 // 60))
+
+
+def about(value: float) -> str:
+    """An estimate has no decimals: about 3 s."""
+    return tr("units.about", time=seconds(max(1.0, round(value)) if value < 60 else value))
+
+
+def rate(tokens_per_second: float) -> str:
+    digits = 1 if tokens_per_second < 10 else 0
+    return tr("units.token_rate", value=f"{tokens_per_second:,.{digits}f}")
+
+
+def size(byte_count: float) -> str:
+    """In decimal units, as drives and download pages count: 14.2 GB."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if byte_count >= scale:
+            value = byte_count / scale
+            return f"{value:,.{1 if value < 100 else 0}f} {unit}"
+    return f"{byte_count:.0f} B"
+
+
+def disk_rate(bytes_per_second: float) -> str:
+    return f"{size(bytes_per_second)}/s"
+
+
+def percent(fraction: float) -> str:
+    return f"{fraction:.0%}"

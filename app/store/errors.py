@@ -1,0 +1,29 @@
+"""What can go wrong with the chats' file."""
+
+from __future__ import annotations
+
+from engine.errors import TwofoldError
+
+
+class StoreNewer(TwofoldError):
+    """The file was written by a newer version (`path`, `version`, `known`)."""
+
+    code = "store.newer"
+
+
+class StoreLocked(TwofoldError):
+    """Another program holds the file (`path`)."""
+
+    code = "store.locked"
+
+
+class StoreFull(TwofoldError):
+    """There is no room on the disk (`path`)."""
+
+    code = "store.disk_full"
+
+
+class StoreUnwritable(TwofoldError):
+    """The file or its folder cannot be written (`path`, `reason`)."""
+
+    code = "store.unwritable"
