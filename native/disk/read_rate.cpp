@@ -1,6 +1,7 @@
 // Keeps a FileReader supplied with two jobs in turn.
 #include "disk/read_rate.h"
 #include "disk/file_reader.h"
+#include "disk/huge_pages.h"
 #include "disk/page_cache.h"
 
 #include <algorithm>
@@ -18,12 +19,15 @@ ReadRate measure_read_rate(const std::filesystem::path& path, std::size_t block_
     block_bytes = std::max(direct_alignment, block_bytes / direct_alignment * direct_alignment);
     // Two jobs of `in_flight` requests each: the workers take up one while the other is being renewed.
     const std::size_t job_bytes = in_flight * block_bytes;
+    const std::size_t memory_bytes =
+        (2 * job_bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
     const std::unique_ptr<std::byte, decltype(&std::free)> memory(
-        static_cast<std::byte*>(std::aligned_alloc(direct_alignment, 2 * job_bytes)), &std::free);
+        static_cast<std::byte*>(std::aligned_alloc(huge_page_bytes, memory_bytes)), &std::free);
     if (!memory) {
         throw std::bad_alloc();
     }
-    std::fill_n(memory.get(), 2 * job_bytes, std::byte{}); // first touch is not the disk's time
+    prefer_huge_pages(memory.get(), memory_bytes);
+    std::fill_n(memory.get(), memory_bytes, std::byte{}); // first touch is not the disk's time
 
     FileReader reader({path}, {.in_flight = in_flight, .request_bytes = block_bytes});
     const std::uint64_t file_bytes = reader.file_size(0);

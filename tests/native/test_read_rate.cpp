@@ -16,7 +16,7 @@ TEST_CASE("the rate counts the bytes asked for and the time they took, whatever 
         const double took = std::chrono::duration<double>(FileReader::Clock::now() - start).count();
         const std::size_t block = std::min<std::size_t>(size, 64 * 1024);
         CHECK(rate.bytes % block == 0);
-        CHECK(rate.bytes >= size / block * block);
+        CHECK(rate.bytes >= 2 * block); // more than a file of one block holds: it is read over again
         CHECK(rate.seconds >= 0.05);
         CHECK(rate.seconds <= took);
     }
