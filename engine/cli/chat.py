@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +20,7 @@ from engine.api.sampling import SamplingSettings
 from engine.api.turn import PathSetting, TurnEvent, TurnReport
 from engine.chat.cancellation import Cancellation
 from engine.chat.session import ChatSession
+from engine.cli.interrupts import Interrupts
 from engine.cli.turns import run_turn
 from engine.demo import DemoModelMissing, demo_prefiller
 from engine.errors import TwofoldError
@@ -24,6 +28,9 @@ from engine.runtime.loaded_model import LoadedModel
 from engine.runtime.owner import OwnerThread
 from engine.runtime.settings import LoadSettings
 from engine.words import sentence
+
+with contextlib.suppress(ImportError):
+    importlib.import_module("readline")  # gives input() line editing where the system has it
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -106,11 +113,11 @@ def chat(
         if not model.is_file():
             raise DemoModelMissing(path=str(model))
         prefiller = prefiller or demo_prefiller(model)
-    with OwnerThread() as owner:
-        loaded = _load(owner, console, model, prefiller, force_pairing, context)
+    with Interrupts() as interrupts, OwnerThread() as owner:
+        loaded = _load(owner, console, interrupts, model, prefiller, force_pairing, context)
         session = owner.submit(ChatSession, loaded).result()
         try:
-            conversation = _Conversation(owner, session, console, options)
+            conversation = _Conversation(owner, session, console, interrupts, options)
             if prompt is not None:
                 conversation.ask(prompt)
             else:
@@ -139,6 +146,7 @@ def _read_prompt(file: Path) -> str:
 def _load(
     owner: OwnerThread,
     console: Console,
+    interrupts: Interrupts,
     model: Path,
     prefiller: Path | None,
     force_pairing: bool,
@@ -146,38 +154,39 @@ def _load(
 ) -> LoadedModel:
     """Loads on the owner's thread, with a status line that Ctrl-C can end."""
     stopped = Cancellation()
-    with console.status(f"Loading {model.name}") as status:
+    with console.status(f"Loading {model.name}") as status, interrupts.stopping(stopped.cancel):
 
         def progress(done: float) -> bool:
             status.update(f"Loading {model.name}: {done:.0%}")
             return not stopped.cancelled
 
-        loading = owner.submit(
+        return owner.submit(
             LoadedModel,
             model,
             prefiller=prefiller,
             force_pairing=force_pairing,
             settings=LoadSettings(context=context),
             on_load=progress,
-        )
-        try:
-            return loading.result()
-        except KeyboardInterrupt:
-            stopped.cancel()
-            loading.exception()
-            raise typer.Exit(130) from None
+        ).result()
 
 
 class _Conversation:
     """Messages so far, and the turn that comes next. A turn that fails leaves them as they were."""
 
     def __init__(
-        self, owner: OwnerThread, session: ChatSession, console: Console, options: _Options
+        self,
+        owner: OwnerThread,
+        session: ChatSession,
+        console: Console,
+        interrupts: Interrupts,
+        options: _Options,
     ) -> None:
         self._owner = owner
         self._session = session
         self._console = console
+        self._interrupts = interrupts
         self._options = options
+        self._lines = _Lines(sys.stdin.fileno(), interrupts)
         self._start_over()
 
     def _start_over(self) -> None:
@@ -198,13 +207,16 @@ class _Conversation:
 
     def _read_line(self) -> str | None:
         """The next line; None at the end. Ctrl-C at the prompt clears the line."""
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return self._lines.next(lambda: self._console.print("\n> ", end="", style="bold"))
         while True:
             try:
-                self._console.print("\n> ", end="", style="bold")
-                line = sys.stdin.readline()
+                with self._interrupts.raising():
+                    return input("\n> ")  # with line editing and history
+            except EOFError:
+                return None
             except KeyboardInterrupt:
                 continue
-            return line.rstrip("\n") if line else None
 
     def _command(self, line: str) -> bool:
         """Whether the conversation goes on."""
@@ -228,10 +240,34 @@ class _Conversation:
                 messages, options.sampling, options.path, on_event, cancellation=cancel
             )
 
-        report = run_turn(self._owner, turn, console=self._console)
+        report = run_turn(self._owner, turn, console=self._console, interrupts=self._interrupts)
         self._console.print(_summary(report), style="dim", highlight=False)
         if report.message.content or report.stop_reason != "cancelled":
             self._messages = [*messages, report.message]
+
+
+class _Lines:
+    """Lines of a stream that is no terminal; Ctrl-C while waiting loses none."""
+
+    def __init__(self, descriptor: int, interrupts: Interrupts) -> None:
+        self._descriptor = descriptor
+        self._interrupts = interrupts
+        self._bytes = b""
+
+    def next(self, prompt: Callable[[], None]) -> str | None:
+        """The next line without its end; None after the last. `prompt` asks, again if need be."""
+        prompt()
+        while b"\n" not in self._bytes:
+            if not self._interrupts.wait(self._descriptor):
+                prompt()
+                continue
+            arrived = os.read(self._descriptor, 1 << 16)
+            if not arrived:
+                rest, self._bytes = self._bytes, b""
+                return rest.decode(errors="replace") if rest else None
+            self._bytes += arrived
+        line, _, self._bytes = self._bytes.partition(b"\n")
+        return line.decode(errors="replace")
 
 
 def _summary(report: TurnReport) -> str:

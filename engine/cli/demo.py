@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from engine.cli.interrupts import Interrupts
 from engine.cli.turns import run_turn
 from engine.demo import DEMO_PATHS, Demonstration, DemoResult, PathResult
 from engine.runtime.owner import OwnerThread
@@ -24,7 +25,7 @@ def demo(
 ) -> None:
     """Read a long document with a prefiller, answer with the decoder, compare the paths."""
     console = Console(stderr=True)
-    with OwnerThread() as owner:
+    with Interrupts() as interrupts, OwnerThread() as owner:
         with console.status("Preparing the model and its prefiller"):
             demonstration = owner.submit(Demonstration).result()
         try:
@@ -36,7 +37,9 @@ def demo(
             for path in DEMO_PATHS:
                 console.print(f"\n[bold]{path}[/bold]")
                 owner.submit(demonstration.prepare, path).result()
-                report = run_turn(owner, demonstration.turn(path), console=console)
+                report = run_turn(
+                    owner, demonstration.turn(path), console=console, interrupts=interrupts
+                )
                 results[path] = owner.submit(demonstration.measure, path, report).result()
             result = demonstration.result(results)
         finally:

@@ -21,18 +21,20 @@ from engine.api.turn import (
     TurnReport,
 )
 from engine.chat.cancellation import Cancellation
+from engine.cli.interrupts import Interrupts
 from engine.runtime.owner import OwnerThread
 
-# How long Ctrl-C may go unnoticed, in seconds.
+# A turn that ends without an event is noticed after this, in seconds.
 _POLL_S = 0.1
 
 Turn = Callable[[Callable[[TurnEvent], None], Cancellation], TurnReport]
 
 
 class PrefillLine:
-    """One line on stderr while the prompt is read; nothing where that is no terminal."""
+    """One line on stderr while the prompt is read: live on a terminal, else said once."""
 
     def __init__(self, console: Console) -> None:
+        self._console = console
         self._progress = Progress(
             TextColumn("Reading"),
             BarColumn(bar_width=24),
@@ -56,6 +58,10 @@ class PrefillLine:
 
     def show(self, progress: PrefillProgress) -> None:
         if self._task is None:
+            if not self._console.is_terminal:
+                self._console.print(
+                    f"Reading {progress.tokens_total:,} tokens ({progress.path})", soft_wrap=True
+                )
             self._progress.start()
             self._task = self._progress.add_task("", total=progress.tokens_total, facts="")
         self._progress.update(self._task, completed=progress.tokens_done, facts=_facts(progress))
@@ -77,22 +83,21 @@ def _facts(progress: PrefillProgress) -> str:
     return " · ".join(facts)
 
 
-def run_turn(owner: OwnerThread, turn: Turn, *, console: Console) -> TurnReport:
+def run_turn(
+    owner: OwnerThread, turn: Turn, *, console: Console, interrupts: Interrupts
+) -> TurnReport:
     """Answer to stdout, everything else to `console` (stderr). Ctrl-C cancels the turn.
 
     Raises what the turn raises.
     """
     events: queue.Queue[TurnEvent] = queue.Queue()
     cancellation = Cancellation()
-    running = owner.submit(turn, events.put, cancellation)
-    with PrefillLine(console) as line:
+    with interrupts.stopping(cancellation.cancel), PrefillLine(console) as line:
+        running = owner.submit(turn, events.put, cancellation)
         printer = _Printer(console, line)
         while not (running.done() and events.empty()):
-            try:
-                _take(events, running, printer)
-            except KeyboardInterrupt:
-                cancellation.cancel()
-        return running.result()
+            _take(events, running, printer)
+    return running.result()
 
 
 def _take(events: queue.Queue[TurnEvent], running: Future[TurnReport], printer: _Printer) -> None:

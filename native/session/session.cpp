@@ -22,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t largest_micro_batch = 8192;
 constexpr std::uint32_t smallest_micro_batch = 512;
+// The decoder's weights are not streamed, so narrow passes cost nothing and can be cancelled sooner.
+constexpr std::uint32_t decoder_micro_batch = 512;
 constexpr auto progress_interval = std::chrono::milliseconds(50);
 
 double seconds_since(Clock::time_point start) {
@@ -325,7 +327,9 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
         restore_decoder();
 
     // Passes of nearly equal width: none is too narrow for prefill weights, and each hides as much reading.
-    report.passes = (report.tokens + micro_batch_ - 1) / micro_batch_;
+    const std::uint32_t widest =
+        report.used_prefiller ? micro_batch_ : std::min(micro_batch_, decoder_micro_batch);
+    report.passes = (report.tokens + widest - 1) / widest;
     const std::uint32_t width = report.tokens / report.passes;
     const std::uint32_t wider = report.tokens % report.passes;
     report.micro_batch = width + (wider > 0 ? 1 : 0);
@@ -375,11 +379,18 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
 
 void Session::start_sampling(const SamplerParams& params) {
     require_owner();
-    sampler_.emplace(params, llama_vocab_n_tokens(model_.vocab()));
+    sampler_.emplace(params, model_.vocab());
     pending_.reset();
     const auto window = static_cast<std::size_t>(std::max(params.penalty_last_n, 0));
     for (std::size_t i = cached_.size() - std::min(window, cached_.size()); i < cached_.size(); ++i)
         sampler_->accept(cached_[i]);
+}
+
+void Session::constrain(const std::string& grammar) {
+    require_owner();
+    if (!sampler_)
+        throw Error("session.nothing_read");
+    sampler_->constrain(grammar);
 }
 
 std::int32_t Session::next_token() {
