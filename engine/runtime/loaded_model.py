@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
-import psutil
-
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import Path, PathSetting
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
@@ -18,7 +16,9 @@ from engine.gguf.splits import GgufModel
 from engine.native import native
 from engine.prefiller.formats import Prefiller, open_prefiller
 from engine.prefiller.pairing import Pairing, require_pairing
-from engine.runtime.routing import NoPrefiller, Route, Situation, route
+from engine.runtime.rate_store import RateStore
+from engine.runtime.router import Router
+from engine.runtime.routing import NoPrefiller
 from engine.runtime.settings import DEFAULT_CONTEXT, LoadSettings
 from engine.runtime.trust import trusted_model
 
@@ -60,8 +60,12 @@ class LoadedModel:
         force_pairing: bool = False,
         settings: LoadSettings | None = None,
         on_load: OnLoad | None = None,
+        rates: RateStore | None = None,
     ) -> None:
-        """Raises GgufError, PrefillerError, PairingRefused or NativeError; nothing stays loaded."""
+        """Raises GgufError, PrefillerError, PairingRefused or NativeError; nothing stays loaded.
+
+        `rates` keeps what runs teach about the paths; without it, each load learns anew.
+        """
         self.settings = settings or LoadSettings()
         self.files: GgufModel = trusted_model(path)
         self.prefiller: Prefiller | None = None
@@ -72,6 +76,14 @@ class LoadedModel:
         self._native = native()
         self._session: Any = self._open_session(on_load)
         self._attached: Path | None = None
+        self._router = Router(
+            self.files,
+            self.settings,
+            context=self.n_ctx,
+            micro_batch=self.micro_batch,
+            min_prefill_tokens=self._native.min_prefill_tokens,
+            store=rates,
+        )
         self._specials = {
             name: self._session.piece(token, True).decode("utf-8", "replace") if token >= 0 else ""
             for name, token in (("bos", self._session.bos), ("eos", self._session.eos))
@@ -167,19 +179,6 @@ class LoadedModel:
                 files.add(tensor.name, index, tensor.absolute_offset, tensor.nbytes)
         return files
 
-    def _route(self, setting: PathSetting, tokens: int) -> Route:
-        return route(
-            setting,
-            Situation(
-                tokens=tokens,
-                has_prefiller=self.prefiller is not None,
-                min_prefill_tokens=self._native.min_prefill_tokens,
-                prefiller_bytes=self.prefiller.nbytes if self.prefiller else 0,
-                resident_now=self._attached == "resident",
-                memory_free=psutil.virtual_memory().available,
-            ),
-        )
-
     @property
     def prefill_memory(self) -> PrefillMemory:
         memory = self._session.prefill_memory
@@ -248,9 +247,16 @@ class LoadedModel:
     ) -> PrefillReport:
         started = time.perf_counter()
         self._session.reset_cancel()
-        chosen = self._route(path, len(tokens))
-        with_prefiller = chosen.path != "decoder"
         before = len(self._session.cached_tokens)
+        chosen = self._router.choose(
+            path,
+            len(tokens),
+            cached=before,
+            prefiller=self.prefiller,
+            attached=self._attached,
+            policy=self.settings.policy,
+        )
+        with_prefiller = chosen.path != "decoder"
 
         def progress(native_progress: Any) -> bool:
             on_progress(
@@ -289,6 +295,7 @@ class LoadedModel:
                 seconds=time.perf_counter() - started,
                 cancelled=True,
             )
+        self._router.learn(chosen.path, done.tokens, before, done.seconds, self.prefiller)
         return PrefillReport(
             path=chosen.path,
             reason=chosen.reason,
