@@ -6,11 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engine.api.messages import Message
+from engine.api.messages import Message, ToolCall
 
 # How a prompt is read, and what a user may ask for.
 Path = Literal["decoder", "resident", "odp", "autocast"]
 PathSetting = Literal["auto", "decoder", "resident", "odp", "autocast"]
+# What "auto" goes by: the least time to the first token, or the better answers, for which every
+# long enough prompt is read with the prefiller if the decoder has so few bits that it helps.
+Policy = Literal["fastest", "best_answers"]
+DEFAULT_POLICY: Policy = "best_answers"
 
 # eos: the model ended its answer. stop: a stop string came. length: `max_tokens` reached.
 # context: the context is full. cancelled: the user stopped it.
@@ -64,6 +68,29 @@ class AnswerText(Data):
     text: str
 
 
+class ToolCallMade(Data):
+    """The model wrote a whole call of a tool."""
+
+    type: Literal["tool_call"] = "tool_call"
+    call: ToolCall
+
+
+class TokenChance(Data):
+    """A token's text, its bytes (text may be a part of a character) and its log probability."""
+
+    token: str
+    bytes: tuple[int, ...]
+    logprob: float
+
+
+class TokenSampled(Data):
+    """A sampled token and the likeliest ones in its place, before penalties and truncation."""
+
+    type: Literal["token_sampled"] = "token_sampled"
+    token: TokenChance
+    top: tuple[TokenChance, ...] = ()
+
+
 class TurnReport(Data):
     """A turn's outcome. Times in seconds, rates in tokens per second, sizes in bytes.
 
@@ -94,8 +121,15 @@ class TurnReport(Data):
     prefill_weight_bytes: int = 0
 
 
-TextEvent = ReasoningText | AnswerText
+TextEvent = ReasoningText | AnswerText | ToolCallMade
 TurnEvent = Annotated[
-    Notice | TurnStarted | PrefillProgress | ReasoningText | AnswerText | TurnReport,
+    Notice
+    | TurnStarted
+    | PrefillProgress
+    | TokenSampled
+    | ReasoningText
+    | AnswerText
+    | ToolCallMade
+    | TurnReport,
     Field(discriminator="type"),
 ]

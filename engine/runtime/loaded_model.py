@@ -320,6 +320,9 @@ class LoadedModel:
         params.seed = settings.seed or 0
         self._session.start_sampling(params)
 
+    def constrain(self, grammar: str) -> None:
+        self._session.constrain(grammar)
+
     def next_token(self) -> int:
         try:
             return self._session.next_token()

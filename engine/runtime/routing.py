@@ -1,11 +1,15 @@
-"""Which path a prompt takes, and why, in words."""
+"""Which path a prompt takes, and why, in words. A pure function; `router` gathers what it needs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from engine.api.turn import Path, PathSetting
+from engine.api.turn import DEFAULT_POLICY, Path, PathSetting, Policy
 from engine.errors import TwofoldError
+
+# A forecast has to promise this much before it is worth leaving the decoder's own weights.
+LEAST_GAIN = 0.05
 
 
 class NoPrefiller(TwofoldError):
@@ -22,46 +26,87 @@ class PathUnavailable(TwofoldError):
 
 @dataclass(frozen=True, slots=True)
 class Route:
+    """`expected_s`: the forecast of the time to the first token, where there is one."""
+
     path: Path
     reason: str
+    expected_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a route depends on. Sizes in bytes, lengths in tokens."""
+    """What a route depends on; lengths in tokens.
+
+    `resident_possible`: the prefiller is in memory or fits into what is free. `quality_gain`:
+    the decoder has so few bits that a prefiller makes its answers better. `seconds`: forecasts
+    by path; `proven`: those that rest on measurements.
+    """
 
     tokens: int
     has_prefiller: bool
     min_prefill_tokens: int
-    prefiller_bytes: int = 0
-    resident_now: bool = False
-    memory_free: int = 0
+    resident_possible: bool = False
+    quality_gain: bool = False
+    seconds: Mapping[Path, float] = field(default_factory=dict[Path, float])
+    proven: frozenset[Path] = frozenset()
 
 
-# Resident weights must leave this much of the free memory to everything else.
-MEMORY_MARGIN = 2 << 30
-
-
-def route(setting: PathSetting, situation: Situation) -> Route:
+def route(setting: PathSetting, situation: Situation, policy: Policy = DEFAULT_POLICY) -> Route:
     """Raises NoPrefiller or PathUnavailable for a path that cannot be taken at all."""
     if setting == "autocast":
         raise PathUnavailable(path=setting)
     if setting == "decoder":
-        return Route("decoder", "you chose the decoder's own weights")
+        return _route("decoder", "you chose the decoder's own weights", situation)
     if not situation.has_prefiller:
         if setting != "auto":
             raise NoPrefiller(path=setting)
-        return Route("decoder", "no prefiller is attached")
+        return _route("decoder", "no prefiller is attached", situation)
     if situation.tokens < situation.min_prefill_tokens:
-        return Route(
-            "decoder",
+        few = (
             f"{situation.tokens} tokens are too few for prefill weights "
-            f"(from {situation.min_prefill_tokens})",
+            f"(from {situation.min_prefill_tokens})"
         )
+        return _route("decoder", few, situation)
     if setting != "auto":
-        return Route(setting, f"you chose {setting}")
-    if situation.resident_now:
-        return Route("resident", "the prefiller is in memory")
-    if situation.prefiller_bytes + MEMORY_MARGIN <= situation.memory_free:
-        return Route("resident", "the prefiller fits into free memory")
-    return Route("odp", "the prefiller does not fit into free memory and is streamed")
+        return _route(setting, f"you chose {setting}", situation)
+    if policy == "best_answers" and situation.quality_gain:
+        return _best_answers(situation)
+    return _fastest(situation)
+
+
+def _best_answers(situation: Situation) -> Route:
+    seconds = situation.seconds
+    path: Path = "resident" if situation.resident_possible else "odp"
+    if path == "resident" and "odp" in seconds and "resident" in seconds:
+        # Loading everything first may cost more than streaming it past this prompt.
+        path = "resident" if seconds["resident"] <= seconds["odp"] else "odp"
+    return _route(
+        path, "the prefiller makes this decoder's answers better, and you chose those", situation
+    )
+
+
+def _fastest(situation: Situation) -> Route:
+    seconds = situation.seconds
+    decoder = seconds.get("decoder")
+    paths: list[Path] = ["resident", "odp"] if situation.resident_possible else ["odp"]
+    known: list[Path] = [name for name in paths if name in seconds and name in situation.proven]
+    if decoder is None or not known:
+        return _route(
+            "decoder", "the prefiller's speed on this machine is not known yet", situation
+        )
+    best: Path = min(known, key=seconds.__getitem__)
+    if seconds[best] > decoder * (1 - LEAST_GAIN):
+        reason = (
+            f"{situation.tokens} tokens are expected to take {decoder:.1f} s this way and "
+            f"{seconds[best]:.1f} s with the prefiller"
+        )
+        return _route("decoder", reason, situation)
+    reason = (
+        f"{situation.tokens} tokens are expected to take {seconds[best]:.1f} s this way and "
+        f"{decoder:.1f} s with the decoder's own weights"
+    )
+    return _route(best, reason, situation)
+
+
+def _route(path: Path, reason: str, situation: Situation) -> Route:
+    return Route(path, reason, situation.seconds.get(path))

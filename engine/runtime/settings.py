@@ -7,6 +7,8 @@ import os
 import psutil
 from pydantic import BaseModel, ConfigDict, Field
 
+from engine.api.turn import DEFAULT_POLICY, Policy
+
 # Beyond this a context costs more memory than most conversations need; ask for more to get it.
 DEFAULT_CONTEXT = 16_384
 
@@ -27,6 +29,7 @@ class LoadSettings(BaseModel):
     """`context` in tokens (None: the model's, up to DEFAULT_CONTEXT). `micro_batch` in tokens
     (None: as wide as `compute_budget` bytes allow). `slots` are buffers of one block each;
     `carve_out` puts them in idle decoder weights. `in_flight` disk requests of `request_bytes`.
+    `policy`: what the path "auto" goes by.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,3 +42,4 @@ class LoadSettings(BaseModel):
     carve_out: bool = True
     in_flight: int = Field(default=4, ge=1, le=64)
     request_bytes: int = Field(default=1 << 20, ge=4096, le=64 << 20, multiple_of=4096)
+    policy: Policy = DEFAULT_POLICY

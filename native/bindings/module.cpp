@@ -4,8 +4,10 @@
 NB_MODULE(_native, m) {
     m.doc() = "The native engine.";
     twofold::bindings::bind_dequantize(m);
+    twofold::bindings::bind_devices(m);
     twofold::bindings::bind_disk(m);
     twofold::bindings::bind_error(m);
     twofold::bindings::bind_library_version(m);
+    twofold::bindings::bind_memory_estimate(m);
     twofold::bindings::bind_session(m);
 }

@@ -1,0 +1,1 @@
+"""Hardware profile + decoder + prefiller + wishes -> plan: pure functions over plain data."""

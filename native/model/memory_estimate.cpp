@@ -1,0 +1,61 @@
+// The library's own rehearsal of a load (no_alloc), and its account of the buffers.
+#include "model/memory_estimate.h"
+
+#include "error.h"
+#include "model/library_log.h"
+
+#include <ggml-backend.h>
+#include <llama-ext.h>
+#include <llama.h>
+
+#include <memory>
+
+namespace twofold {
+
+std::vector<MemoryPart> estimate_memory(const MemoryQuestion& question) {
+    if (question.paths.empty())
+        throw Error("model.load_failed", {{"path", std::string()}, {"why", std::string("no file named")}});
+    capture_library_log();
+    llama_backend_init();
+
+    llama_model_params options = llama_model_default_params();
+    options.no_alloc = true;
+    options.load_mode = LLAMA_LOAD_MODE_NONE;
+    options.n_gpu_layers = question.n_gpu_layers;
+    std::vector<const char*> paths;
+    for (const std::string& path : question.paths)
+        paths.push_back(path.c_str());
+    take_last_library_error();
+    const std::unique_ptr<llama_model, decltype(&llama_model_free)> model(
+        paths.size() == 1 ? llama_model_load_from_file(paths[0], options)
+                          : llama_model_load_from_splits(paths.data(), paths.size(), options),
+        &llama_model_free);
+    if (!model)
+        throw Error("model.load_failed", {{"path", question.paths[0]}, {"why", take_last_library_error()}});
+
+    // As in Session::make_context(), or the compute buffers would be others.
+    llama_context_params context_options = llama_context_default_params();
+    context_options.n_ctx = question.n_ctx;
+    context_options.n_batch = question.micro_batch;
+    context_options.n_ubatch = question.micro_batch;
+    context_options.n_outputs_max = 1;
+    context_options.op_offload = false;
+    context_options.type_k = static_cast<ggml_type>(question.type_k);
+    context_options.type_v = static_cast<ggml_type>(question.type_v);
+    const std::unique_ptr<llama_context, decltype(&llama_free)> context(
+        llama_init_from_model(model.get(), context_options), &llama_free);
+    if (!context)
+        throw Error("context.failed", {{"n_ctx", static_cast<std::int64_t>(question.n_ctx)},
+                                       {"why", take_last_library_error()}});
+
+    std::vector<MemoryPart> parts;
+    for (const auto& [type, bytes] : llama_get_memory_breakdown(context.get()))
+        parts.push_back({.buffer = ggml_backend_buft_name(type),
+                         .host = ggml_backend_buft_is_host(type),
+                         .weights = bytes.model,
+                         .context = bytes.context,
+                         .compute = bytes.compute});
+    return parts;
+}
+
+} // namespace twofold
