@@ -14,8 +14,8 @@ namespace {
 // Block linears of dense and hybrid models that have a per-tensor scale. The graph builder would scale the
 // sum of product and bias, and aborts the process rather: with a bias, the scale is kept from it.
 struct WeightSlot {
-    ggml_tensor* llama_layer::* weight;
-    ggml_tensor* llama_layer::* scale;
+    ggml_tensor* llama_layer::* weight = nullptr;
+    ggml_tensor* llama_layer::* scale = nullptr;
     ggml_tensor* llama_layer::* bias = nullptr; // where it would come before the scale
 };
 

@@ -122,7 +122,7 @@ class PrefillWeights {
 
   private:
     struct PassBlock {
-        int block;                         // number in the model
+        int block = 0;                     // number in the model
         std::vector<std::size_t> weights;  // indices into bound_
         std::vector<FileRange> ranges;     // one for each of them
         std::vector<Placement> placements; // one for each slot; empty when resident
