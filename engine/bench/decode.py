@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from engine.api.turn import Path
 from engine.bench.errors import BareLibraryFailed, PromptTooShort, Stopped
 from engine.bench.sample_text import sample_text, tokenize
-from engine.bench.ttft import GREEDY
+from engine.bench.ttft import GREEDY, prepare
 from engine.chat.cancellation import Cancellation
 from engine.chat.model import CANCELLED_TOKEN, Progress
 from engine.native import native
@@ -130,7 +130,7 @@ def _engine_round(
         if cancellation.cancelled:
             model.cancel()  # in case it came before the model was listening
 
-    model.prepare(path, lambda _done: not cancellation.cancelled)
+    prepare(model, path, cancellation)
     model.keep(0)
     with cancellation.interrupting(model.cancel):
         if model.prefill(prompt, path=path, on_progress=on_progress).cancelled:

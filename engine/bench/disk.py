@@ -32,8 +32,10 @@ def measure_disk(
     block_bytes: int = DEFAULT_BLOCK_BYTES,
     in_flight: int = DEFAULT_IN_FLIGHT,
     seconds: float = 2.0,
+    *,
+    start: int = 0,
 ) -> DiskRow:
-    """Reads `path` from start to end, over again, for about `seconds`.
+    """Reads `path` from byte `start` on, and over again from its beginning, for about `seconds`.
 
     `block_bytes` is the size of one request, a multiple of 4096; `in_flight` is how many are on
     the disk at once. Raises NativeError with the codes `disk.open_failed`, `disk.file_empty`,
@@ -41,7 +43,7 @@ def measure_disk(
     """
     if block_bytes <= 0 or block_bytes % 4096 or in_flight <= 0 or seconds <= 0:
         raise ValueError("block_bytes must be a multiple of 4096; in_flight and seconds positive")
-    rate = native().measure_read_rate(path, block_bytes, in_flight, seconds)
+    rate = native().measure_read_rate(path, block_bytes, in_flight, seconds, start)
     return DiskRow(
         block_bytes=block_bytes,
         gbps=rate.bytes / rate.seconds / 1e9,

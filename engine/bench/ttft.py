@@ -17,8 +17,9 @@ from engine.bench.peak_memory import PeakMemory
 from engine.bench.sample_text import sample_text, tokenize
 from engine.chat.cancellation import Cancellation
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
+from engine.errors import NativeError
 from engine.native import native
-from engine.runtime.loaded_model import LoadedModel
+from engine.runtime.loaded_model import CANCELLED, LoadedModel
 from engine.runtime.routing import NoPrefiller
 
 GREEDY = SamplingSettings(temperature=0)
@@ -160,7 +161,7 @@ class _Bench:
         if run.path == "decoder":
             model.release()  # or its memory would count as this path's
         else:
-            model.prepare(run.path, lambda _done: not self._cancellation.cancelled)
+            prepare(model, run.path, self._cancellation)
         model.keep(0)
         for file in self._files:
             native().drop_from_page_cache(file)
@@ -195,6 +196,16 @@ class _Bench:
     def _check_stopped(self) -> None:
         if self._cancellation.cancelled:
             raise Stopped
+
+
+def prepare(model: LoadedModel, path: Path, cancellation: Cancellation) -> None:
+    """Puts the prefiller where `path` wants it. Raises Stopped when cancelled meanwhile."""
+    try:
+        model.prepare(path, lambda _done: not cancellation.cancelled)
+    except NativeError as error:
+        if error.code == CANCELLED:
+            raise Stopped from error
+        raise
 
 
 def _row(
