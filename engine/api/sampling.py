@@ -15,7 +15,9 @@ class SamplingSettings(BaseModel):
     `temperature` 0 takes the likeliest token. `top_k` 0, `top_p` 1, `min_p` 0 and
     `repeat_penalty` 1 switch that step off. `penalty_last_n` is in tokens. `seed` None draws
     one, and the turn's report names it. `max_tokens` None writes until the model ends or the
-    context is full. `stop` applies to the answer, not to reasoning.
+    context is full. `stop` applies to the answer, not to reasoning. `logprobs` asks for each
+    token's log probability and for as many of the likeliest. `grammar` (GBNF, from its rule
+    `root`) is what the answer must follow; reasoning before it is free.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -31,3 +33,5 @@ class SamplingSettings(BaseModel):
     seed: int | None = Field(default=None, ge=0, lt=2**32)
     max_tokens: int | None = Field(default=None, ge=1)
     stop: tuple[StopString, ...] = Field(default=(), max_length=16)
+    logprobs: int | None = Field(default=None, ge=0, le=20)
+    grammar: str | None = Field(default=None, min_length=1, max_length=1_000_000)

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import Path, PathSetting
 
@@ -112,6 +115,14 @@ class Model(Protocol):
 
     def start_sampling(self, settings: SamplingSettings) -> None:
         """A fresh sampler, its seed set, that knows the cached tokens for its penalties."""
+        ...
+
+    def constrain(self, grammar: str) -> None:
+        """From the next token on, samples only what `grammar` (GBNF) allows."""
+        ...
+
+    def logits(self) -> NDArray[np.float32]:
+        """What the last sampled token was chosen from: shape [n_vocab]."""
         ...
 
     def next_token(self) -> int:

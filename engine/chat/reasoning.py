@@ -61,6 +61,11 @@ class ReasoningParser:
             if tail.endswith(tag.start):
                 self._open(tag.end)
 
+    @property
+    def inside(self) -> bool:
+        """Whether the text is inside reasoning now."""
+        return self._end is not None
+
     def feed(self, text: str) -> list[TextEvent]:
         if self._in_answer:
             return [AnswerText(text=text)] if text else []

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from engine import words
-from engine.api.messages import Message
+from engine.api.messages import Message, ToolCall
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import (
     AnswerText,
@@ -19,6 +21,9 @@ from engine.api.turn import (
     PrefillProgress,
     StopReason,
     TextEvent,
+    TokenChance,
+    TokenSampled,
+    ToolCallMade,
     TurnEvent,
     TurnReport,
     TurnStarted,
@@ -36,8 +41,9 @@ from engine.chat.prefix import (
     read_origin,
 )
 from engine.chat.reasoning import DEFAULT_TAGS, ReasoningTags
-from engine.chat.template import ChatTemplate
+from engine.chat.template import ChatTemplate, Rendered
 from engine.chat.text_stream import TextStream
+from engine.chat.tools import Tools, ToolStream, form_of
 from engine.errors import TwofoldError
 
 # Room kept for an answer of no set length, at most a quarter of the context.
@@ -61,6 +67,19 @@ class EmptyConversation(TwofoldError):
     code = "chat.empty"
 
 
+class NothingToContinue(TwofoldError):
+    """An answer was to be continued, and the last message is no assistant's, or the template does
+    not show it as it is."""
+
+    code = "chat.nothing_to_continue"
+
+
+class NoTools(TwofoldError):
+    """Tools were given, and the model's template does not pass them on."""
+
+    code = "chat.no_tools"
+
+
 @dataclass
 class _Turn:
     """One turn's running account."""
@@ -79,6 +98,7 @@ class _Turn:
     last_token_at: float | None = None
     answer: list[str] = field(default_factory=list[str])
     reasoning: list[str] = field(default_factory=list[str])
+    calls: list[ToolCall] = field(default_factory=list[ToolCall])
     reasoning_from: float | None = None
     reasoning_to: float | None = None
 
@@ -87,6 +107,8 @@ class _Turn:
             now = time.perf_counter()
             if isinstance(event, AnswerText):
                 self.answer.append(event.text)
+            elif isinstance(event, ToolCallMade):
+                self.calls.append(event.call)
             else:
                 self.reasoning.append(event.text)
                 self.reasoning_from = self.reasoning_from or now
@@ -104,6 +126,7 @@ class _Turn:
                 role="assistant",
                 content="".join(self.answer),
                 reasoning="".join(self.reasoning) or None,
+                tool_calls=tuple(self.calls),
             ),
             stop_reason=stop_reason,
             stop_string=self.stream.stopped_by,
@@ -180,10 +203,14 @@ class ChatSession:
         *,
         cancellation: Cancellation | None = None,
         template_options: Mapping[str, Any] | None = None,
+        tools: Tools = (),
+        continue_last: bool = False,
     ) -> TurnReport:
         """Streams the answer to `messages` through `on_event`; its report is the last event.
 
-        Raises EmptyConversation, ContextOverflow, the template's errors, and the model's.
+        `continue_last` goes on with the last message, the assistant's; the report's message has
+        what was added. Raises EmptyConversation, ContextOverflow, NothingToContinue, NoTools, the
+        template's errors, and the model's.
         """
         started = time.perf_counter()
         if not messages:
@@ -191,29 +218,73 @@ class ChatSession:
         if self.notice is not None and not self._noticed:
             on_event(self.notice)
             self._noticed = True
+        if tools and "tools" not in self._template.source:
+            raise NoTools
+        form = form_of(self._template.source) if tools else None
+
+        def render(*, answer: bool = True) -> Rendered:
+            return self._template.render(
+                messages, add_generation_prompt=answer, options=template_options, tools=tools
+            )
+
+        rendered = _continued(messages, render(answer=False)) if continue_last else render()
+        prompt = self._tokens(rendered.text, rendered.add_special)
+        boundary = None
+        if not self._model.can_truncate:
+            boundary = self._last_message_end(render(answer=False), prompt)
+        stream = TextStream(
+            prompt=rendered.text,
+            stops=sampling.stop,
+            template_stops=self._template.stops,
+            tags=self._tags,
+            tools=ToolStream(form, tools) if form else None,
+        )
+        return self._take_turn(
+            started, prompt, stream, sampling, path_setting, on_event, cancellation, boundary
+        )
+
+    def complete(
+        self,
+        text: str,
+        sampling: SamplingSettings,
+        path_setting: PathSetting,
+        on_event: OnEvent,
+        *,
+        cancellation: Cancellation | None = None,
+    ) -> TurnReport:
+        """Goes on with `text` as it is, with no template: see `ask`."""
+        started = time.perf_counter()
+        prompt = self._tokens(text, add_special=True)
+        if not prompt:
+            raise EmptyConversation
+        stream = TextStream(stops=sampling.stop, tags=())
+        return self._take_turn(
+            started, prompt, stream, sampling, path_setting, on_event, cancellation, None
+        )
+
+    def _take_turn(
+        self,
+        started: float,
+        prompt: list[int],
+        stream: TextStream,
+        sampling: SamplingSettings,
+        path_setting: PathSetting,
+        on_event: OnEvent,
+        cancellation: Cancellation | None,
+        boundary: int | None,
+    ) -> TurnReport:
+        """Reads `prompt` and writes the answer. `boundary`: where to save the model's state."""
         if sampling.seed is None:
             sampling = sampling.model_copy(update={"seed": secrets.randbelow(2**32)})
-
-        rendered = self._template.render(messages, options=template_options)
-        prompt = self._tokens(rendered.text, rendered.add_special)
-        room = self._room(len(prompt), sampling.max_tokens)
         turn = _Turn(
             settings=sampling,
             on_event=on_event,
             cancellation=cancellation or Cancellation(),
-            stream=TextStream(
-                prompt=rendered.text,
-                stops=sampling.stop,
-                template_stops=self._template.stops,
-                tags=self._tags,
-            ),
+            stream=stream,
             started=started,
             prompt_tokens=len(prompt),
-            room=room,
+            room=self._room(len(prompt), sampling.max_tokens),
         )
-        boundary = None
-        if not self._model.can_truncate:
-            boundary = self._last_message_end(messages, template_options, prompt)
         with turn.cancellation.interrupting(self._model.cancel):
             stop_reason = self._read(turn, prompt, path_setting, boundary) or self._write(turn)
         report = turn.report(stop_reason)
@@ -233,14 +304,12 @@ class ChatSession:
             )
         return max_tokens or available - prompt
 
-    def _last_message_end(
-        self, messages: Sequence[Message], options: Mapping[str, Any] | None, prompt: list[int]
-    ) -> int:
+    def _last_message_end(self, closed: Rendered, prompt: list[int]) -> int:
         """How many of the prompt's tokens come before the answer's own header.
 
-        The next prompt shares at least these, whatever the template makes of the answer.
+        `closed` is the conversation without it. The next prompt shares at least these, whatever
+        the template makes of the answer.
         """
-        closed = self._template.render(messages, add_generation_prompt=False, options=options)
         shared = common_prefix(self._tokens(closed.text, closed.add_special), prompt)
         return min(shared, len(prompt) - 1)
 
@@ -325,6 +394,8 @@ class ChatSession:
     def _write(self, turn: _Turn) -> StopReason:
         """Samples until something ends the answer."""
         self._model.start_sampling(turn.settings)
+        if turn.settings.grammar is not None and not turn.stream.in_reasoning:
+            self._model.constrain(turn.settings.grammar)
         try:
             stop_reason = self._decode(turn)
         finally:
@@ -334,6 +405,23 @@ class ChatSession:
         turn.emit(turn.stream.flush())
         return stop_reason
 
+    def _chances(self, token: int, count: int) -> TokenSampled:
+        """What the model thought of `token`, and of the `count` likeliest."""
+        logits = self._model.logits().astype(np.float64)
+        peak = logits.max()
+        chances = logits - (peak + np.log(np.exp(logits - peak).sum()))
+        likeliest = np.argsort(-chances)[:count] if count else ()
+
+        def chance(each: int) -> TokenChance:
+            piece = self._model.piece(each)
+            return TokenChance(
+                token=piece.decode("utf-8", "replace"),
+                bytes=tuple(piece),
+                logprob=max(-9999.0, float(chances[each])),
+            )
+
+        return TokenSampled(token=chance(token), top=tuple(chance(int(each)) for each in likeliest))
+
     def _decode(self, turn: _Turn) -> StopReason:
         """The loop that runs once a token: everything it needs is at hand."""
         next_token = self._model.next_token
@@ -342,6 +430,9 @@ class ChatSession:
         clock = time.perf_counter
         cancellation, stream, tokens = turn.cancellation, turn.stream, turn.tokens
         feed, emit, room = stream.feed, turn.emit, turn.room
+        logprobs = turn.settings.logprobs
+        # A grammar is for the answer: it waits for reasoning that the prompt has opened.
+        waiting = turn.settings.grammar if stream.in_reasoning else None
         while not cancellation.cancelled:
             token = next_token()
             if token == CANCELLED_TOKEN:
@@ -352,7 +443,12 @@ class ChatSession:
             if is_end(token):
                 return "eos"
             tokens.append(token)
+            if logprobs is not None:
+                turn.on_event(self._chances(token, logprobs))
             events = feed(piece(token))
+            if waiting is not None and not stream.in_reasoning:
+                self._model.constrain(waiting)
+                waiting = None
             if events:
                 emit(events)
             if stream.stopped_by is not None:
@@ -360,6 +456,16 @@ class ChatSession:
             if len(tokens) >= room:
                 return "length" if turn.settings.max_tokens is not None else "context"
         return "cancelled"
+
+
+def _continued(messages: Sequence[Message], closed: Rendered) -> Rendered:
+    """The prompt up to the end of the last message's text. Raises NothingToContinue."""
+    last = messages[-1]
+    text = last.content.rstrip()
+    at = closed.text.rfind(text) if last.role == "assistant" and text else -1
+    if at < 0:
+        raise NothingToContinue
+    return Rendered(closed.text[: at + len(text)], closed.add_special)
 
 
 def _notice(warning: TwofoldError) -> Notice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -57,6 +58,7 @@ class ChatTemplate:
         self._typed_parts = False
         self._folds_system = False
         self._process: TemplateProcess | None = None
+        self._source = source or ""
         try:
             if source is None or not source.strip():
                 raise TemplateFailed(reason="the file has none")
@@ -86,14 +88,21 @@ class ChatTemplate:
             self._process.close()
             self._process = None
 
+    @property
+    def source(self) -> str:
+        """The template's text; empty if the built-in one is in use."""
+        return self._source if self._process is not None else ""
+
     def render(
         self,
         messages: Sequence[Message],
         *,
         add_generation_prompt: bool = True,
         options: Mapping[str, Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> Rendered:
-        """The prompt for `messages`. `options` are the template's own, as `enable_thinking`.
+        """The prompt for `messages`. `options` are the template's own, as `enable_thinking`;
+        `tools` are OpenAI's descriptions of functions.
 
         Raises TemplateRefused, TemplateFailed or TemplateOverLimit.
         """
@@ -105,7 +114,7 @@ class ChatTemplate:
             variables = {
                 **(options or {}),
                 "messages": [self._as_template_sees(message) for message in messages],
-                "tools": None,
+                "tools": list(tools) or None,
                 "documents": None,
                 "add_generation_prompt": add_generation_prompt,
             }
@@ -138,7 +147,28 @@ class ChatTemplate:
         if message.reasoning:
             # Two names are in use: Qwen's and DeepSeek's, and gpt-oss's.
             seen["reasoning_content"] = seen["thinking"] = message.reasoning
+        if message.tool_calls:
+            seen["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": _arguments(call.arguments)},
+                }
+                for call in message.tool_calls
+            ]
+        if message.tool_call_id is not None:
+            seen["tool_call_id"] = message.tool_call_id
+        if message.name is not None:
+            seen["name"] = message.name
         return seen
+
+
+def _arguments(text: str) -> Any:
+    """Templates want a mapping; what is none stays text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _reason(error: TwofoldError) -> str:

@@ -1,4 +1,4 @@
-"""One pipeline from token pieces to events: UTF-8, stop strings, reasoning tags."""
+"""One pipeline from token pieces to events: UTF-8, stop strings, reasoning tags, tool calls."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from engine.api.turn import AnswerText, TextEvent
 from engine.chat.reasoning import DEFAULT_TAGS, ReasoningParser, ReasoningTags
 from engine.chat.stops import StopFilter
+from engine.chat.tools import ToolStream
 from engine.chat.utf8 import Utf8Stream
 
 
@@ -15,7 +16,7 @@ class TextStream:
 
     `stops` are the user's and end the answer only; `template_stops` are the template's own end
     marks and end everything, reasoning too. `prompt` is the rendered prompt, whose end may
-    already have opened reasoning.
+    already have opened reasoning. `tools` finds calls in the answer.
     """
 
     def __init__(
@@ -25,7 +26,9 @@ class TextStream:
         stops: Sequence[str] = (),
         template_stops: Sequence[str] = (),
         tags: Sequence[ReasoningTags] = DEFAULT_TAGS,
+        tools: ToolStream | None = None,
     ) -> None:
+        self._tools = tools
         self._utf8 = Utf8Stream()
         self._marks = StopFilter(template_stops)
         self._reasoning = ReasoningParser(prompt, tags)
@@ -34,6 +37,10 @@ class TextStream:
     @property
     def stopped_by(self) -> str | None:
         return self._marks.found or self._stops.found
+
+    @property
+    def in_reasoning(self) -> bool:
+        return self._reasoning.inside
 
     def feed(self, piece: bytes) -> list[TextEvent]:
         text = self._marks.feed(self._utf8.feed(piece))
@@ -44,7 +51,9 @@ class TextStream:
         text = self._marks.feed(self._utf8.flush()) + self._marks.flush()
         events = self._stop(self._reasoning.feed(text) + self._reasoning.flush())
         held = self._stops.flush()
-        return [*events, AnswerText(text=held)] if held else events
+        if self._tools is None:
+            return [*events, AnswerText(text=held)] if held else events
+        return [*events, *self._tools.feed(held), *self._tools.flush()]
 
     def _stop(self, events: list[TextEvent]) -> list[TextEvent]:
         """Runs the user's stop strings over the answer's text."""
@@ -54,7 +63,9 @@ class TextStream:
                 break
             if isinstance(event, AnswerText):
                 text = self._stops.feed(event.text)
-                if text:
+                if text and self._tools is not None:
+                    kept += self._tools.feed(text)
+                elif text:
                     kept.append(event if text == event.text else AnswerText(text=text))
             else:
                 kept.append(event)

@@ -9,6 +9,24 @@ SENTENCES: dict[str, str] = {
         "chat, or load the model with a larger context."
     ),
     "chat.empty": "There is nothing to answer: the conversation has no messages. Write one.",
+    "chat.no_tools": (
+        "This model's chat template knows no tools, so it would never hear of those that were "
+        "given. Leave them out, or use a model that can call tools."
+    ),
+    "chat.nothing_to_continue": (
+        "There is no answer to go on with: the last message must be the assistant's, and the "
+        "model's template must show it unchanged. Ask for a new answer instead."
+    ),
+    "grammar.bad_schema": (
+        "The JSON schema cannot be followed: {problem}. Simplify it, or leave response_format out."
+    ),
+    "grammar.dead_end": (
+        "The grammar allows nothing that this model can write here, so the answer ended. Simplify "
+        "the grammar or the schema."
+    ),
+    "grammar.invalid": (
+        "The grammar is not one that the library can read ({why}). Correct it and ask again."
+    ),
     "template.failed": (
         "The model's chat template failed ({reason}), so this message cannot be sent to the "
         "model. Start a new chat, or use another file of this model."

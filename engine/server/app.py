@@ -28,6 +28,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 ROUTES: dict[tuple[str, str], Handler] = {
     ("GET", "/v1/models"): openai_routes.models,
     ("POST", "/v1/chat/completions"): openai_routes.chat_completions,
+    ("POST", "/v1/completions"): openai_routes.completions,
     ("POST", "/v1/embeddings"): openai_routes.embeddings,
     ("POST", "/twofold/load"): twofold_routes.load,
     ("POST", "/twofold/unload"): twofold_routes.unload,

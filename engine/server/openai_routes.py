@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from engine.api.openai import ChatRequest, Model, ModelList
+from engine.api.openai import ChatRequest, CompletionRequest, Model, ModelList, StreamOptions
 from engine.server.answers import json_response, read
 from engine.server.context import context_of
 from engine.server.engine import Engine
 from engine.server.errors import NoEmbeddings, NoSuchModel
 from engine.server.job import Job
-from engine.server.requests import ask_command
-from engine.server.responses import ChatStream, chat_completion
+from engine.server.requests import ask_command, complete_command
+from engine.server.responses import ChatStream, CompletionStream, chat_completion, completion
 from engine.server.sse import EventStream, disconnected
 
 R = TypeVar("R")
@@ -41,14 +41,34 @@ async def chat_completions(request: Request) -> Response:
     if not wanted.stream:
         answer = await unless_gone(request, engine, job, chat_completion(job, name))
         return json_response(answer) if answer else Response()
-    await unless_gone(request, engine, job, job.begun(FIRST_EVENT_S))
     stream = ChatStream(
         job,
         name,
-        include_usage=bool(wanted.stream_options and wanted.stream_options.include_usage),
+        include_usage=includes_usage(wanted.stream_options),
         include_events=wanted.twofold.events,
     )
-    return EventStream(stream.texts(), on_end=lambda: engine.cancel(job))
+    return await streamed(request, engine, job, stream.texts)
+
+
+async def completions(request: Request) -> Response:
+    context = context_of(request)
+    engine = context.engine
+    wanted = await read(request, CompletionRequest)
+    name = model_name(engine, wanted.model)
+    command = complete_command(wanted, context.settings.current, engine.new_id("cmpl"))
+    job = engine.submit(command)
+    echo = command.prompt if wanted.echo else ""
+    if not wanted.stream:
+        answer = await unless_gone(request, engine, job, completion(job, name, echo=echo))
+        return json_response(answer) if answer else Response()
+    stream = CompletionStream(
+        job,
+        name,
+        echo=echo,
+        include_usage=includes_usage(wanted.stream_options),
+        include_events=wanted.twofold.events,
+    )
+    return await streamed(request, engine, job, stream.texts)
 
 
 async def embeddings(request: Request) -> Response:
@@ -65,6 +85,18 @@ def model_name(engine: Engine, wanted: str) -> str:
     if wanted not in (*ANY_MODEL, model.id):
         raise NoSuchModel(wanted=wanted, loaded=model.id)
     return model.id
+
+
+def includes_usage(options: StreamOptions | None) -> bool:
+    return options is not None and options.include_usage
+
+
+async def streamed(
+    request: Request, engine: Engine, job: Job, texts: Callable[[], AsyncGenerator[str]]
+) -> Response:
+    """A stream of the job's texts. Raises Failed for a request that the model refuses at once."""
+    await unless_gone(request, engine, job, job.begun(FIRST_EVENT_S))
+    return EventStream(texts(), on_end=lambda: engine.cancel(job))
 
 
 async def unless_gone(

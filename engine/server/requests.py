@@ -13,6 +13,7 @@ from engine.api.openai import (
     CompletionRequest,
     Content,
     OtherPart,
+    ResponseFormat,
 )
 from engine.api.sampling import SamplingSettings
 from engine.server.errors import BadRequest, Unsupported
@@ -26,6 +27,8 @@ _LEAST_TOP_P = 1e-6
 def ask_command(request: ChatRequest, settings: Settings, job_id: str) -> Ask:
     """Raises BadRequest or Unsupported."""
     _refuse_common(request)
+    if request.top_logprobs and not request.logprobs:
+        raise BadRequest(field="top_logprobs", problem="it needs logprobs to be true")
     tools = request.tools if request.tools and request.tool_choice != "none" else []
     if request.tool_choice not in (None, "none", "auto"):
         raise Unsupported(field="tool_choice", why="the model decides whether it calls a tool")
@@ -41,12 +44,24 @@ def ask_command(request: ChatRequest, settings: Settings, job_id: str) -> Ask:
             request,
             settings.generation,
             max_tokens=request.max_completion_tokens or request.max_tokens,
+            logprobs=(request.top_logprobs or 0) if request.logprobs else None,
         ),
         path=request.twofold.path or settings.engine.path,
         template_options=options,
         tools=tuple(tool.model_dump(exclude_none=True) for tool in tools),
         continue_last=request.twofold.continue_last,
+        json_schema=_schema(request.response_format),
     )
+
+
+def _schema(wanted: ResponseFormat | None) -> dict[str, Any] | None:
+    if wanted is None or wanted.type == "text":
+        return None
+    if wanted.type == "json_object":
+        return {"type": "object"}
+    if wanted.json_schema is None:
+        raise BadRequest(field="response_format.json_schema", problem="it is missing")
+    return wanted.json_schema.schema_
 
 
 def complete_command(request: CompletionRequest, settings: Settings, job_id: str) -> Complete:
@@ -64,7 +79,12 @@ def complete_command(request: CompletionRequest, settings: Settings, job_id: str
     return Complete(
         id=job_id,
         prompt=prompt,
-        sampling=_sampling(request, settings.generation, max_tokens=request.max_tokens),
+        sampling=_sampling(
+            request,
+            settings.generation,
+            max_tokens=request.max_tokens,
+            logprobs=request.logprobs,
+        ),
         path=request.twofold.path or settings.engine.path,
     )
 
@@ -107,9 +127,10 @@ def _sampling(
     defaults: GenerationSettings,
     *,
     max_tokens: int | None,
+    logprobs: int | None,
 ) -> SamplingSettings:
     given: dict[str, Any] = defaults.model_dump()
-    for name in SamplingSettings.model_fields:
+    for name in SamplingSettings.model_fields:  # those that OpenAI calls otherwise come below
         value = getattr(request, name, None)
         if value is not None:
             given[name] = value
@@ -119,6 +140,7 @@ def _sampling(
         "top_p": max(_LEAST_TOP_P, given["top_p"]),
         "seed": None if request.seed is None else request.seed % 2**32,
         "max_tokens": max_tokens or defaults.max_tokens,
+        "logprobs": logprobs,
         "stop": () if stop is None else (stop,) if isinstance(stop, str) else tuple(stop),
     }
     try:

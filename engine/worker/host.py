@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from engine.api.failure import Failure
+from engine.api.sampling import SamplingSettings
 from engine.api.turn import PrefillProgress, TurnEvent
 from engine.chat.cancellation import Cancellation
 from engine.chat.session import ChatSession
@@ -14,6 +15,7 @@ from engine.chat.template import ChatTemplate
 from engine.errors import TwofoldError
 from engine.runtime.owner import OwnerThread
 from engine.words import sentence
+from engine.worker.grammar import grammar_of
 from engine.worker.loading import OpenModel, WorkerModel
 from engine.worker.protocol import (
     Ask,
@@ -143,11 +145,21 @@ class ModelHost:
         if isinstance(command, Ask):
             self._session.ask(
                 command.messages,
-                command.sampling,
+                _with_grammar(command),
                 command.path,
                 on_event,
                 cancellation=cancellation,
                 template_options=command.template_options,
+                tools=command.tools,
+                continue_last=command.continue_last,
+            )
+        else:
+            self._session.complete(
+                command.prompt,
+                command.sampling,
+                command.path,
+                on_event,
+                cancellation=cancellation,
             )
         self._send(Done(id=command.id))
 
@@ -173,6 +185,12 @@ class ModelHost:
             text, add_special = rendered.text, rendered.add_special
         tokens = model.tokenize(text, add_special=add_special, parse_special=True)
         self._send(Counted(id=command.id, tokens=len(tokens)))
+
+
+def _with_grammar(command: Ask) -> SamplingSettings:
+    if command.json_schema is None:
+        return command.sampling
+    return command.sampling.model_copy(update={"grammar": grammar_of(command.json_schema)})
 
 
 class NotLoaded(TwofoldError):

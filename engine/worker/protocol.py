@@ -25,7 +25,8 @@ class Load(_Line):
 
 
 class Ask(_Line):
-    """A conversation to answer; `continue_last` goes on with its last message."""
+    """A conversation to answer; `continue_last` goes on with its last message. The answer follows
+    `json_schema` if one is given."""
 
     type: Literal["ask"] = "ask"
     id: str
@@ -35,6 +36,7 @@ class Ask(_Line):
     template_options: dict[str, Any] = {}
     tools: tuple[dict[str, Any], ...] = ()
     continue_last: bool = False
+    json_schema: dict[str, Any] | None = None
 
 
 class Complete(_Line):

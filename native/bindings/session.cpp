@@ -130,6 +130,8 @@ void bind_session(nb::module_& m) {
         .def("prefill", &Session::prefill, "tokens"_a, "with_prefiller"_a, "progress"_a = nb::none(),
              release(), "Reads tokens after what the cache holds.")
         .def("start_sampling", &Session::start_sampling, "params"_a)
+        .def("constrain", &Session::constrain, "grammar"_a,
+             "From the next token on, samples only what the grammar (GBNF) allows.")
         .def("next_token", &Session::next_token, release())
         .def("feed", &Session::feed, "token"_a, release(), "Evaluates a token with the decoder's weights.")
         .def(

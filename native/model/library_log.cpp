@@ -4,6 +4,8 @@
 #include <ggml.h>
 #include <llama.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -12,6 +14,7 @@ namespace twofold {
 namespace {
 
 constexpr std::size_t kept_lines = 400;
+constexpr std::size_t lines_at_abort = 30;
 
 std::mutex mutex;
 std::deque<std::string> lines;
@@ -36,10 +39,21 @@ void on_log(ggml_log_level level, const char* text, void*) {
     }
 }
 
+// The library ends the process after this; what it said before would be lost with it.
+void on_abort(const char* message) {
+    const std::unique_lock lock(mutex, std::try_to_lock);
+    if (lock.owns_lock())
+        for (std::size_t i = lines.size() - std::min(lines.size(), lines_at_abort); i < lines.size(); ++i)
+            std::fprintf(stderr, "%s\n", lines[i].c_str());
+    std::fprintf(stderr, "%s\n", message);
+    std::fflush(stderr);
+}
+
 } // namespace
 
 void capture_library_log() {
     llama_log_set(on_log, nullptr);
+    ggml_set_abort_callback(on_abort);
 }
 
 std::vector<std::string> library_log_tail(std::size_t count) {

@@ -6,7 +6,8 @@
 
 namespace twofold {
 
-// Routes the library's log here, once for the process. Nothing is printed.
+// Routes the library's log here, once for the process. Nothing is printed, unless the library aborts:
+// then its last lines go to stderr.
 void capture_library_log();
 
 // The most recent lines, oldest first; at most `count`.

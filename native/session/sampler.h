@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <string>
 
 struct llama_context;
 struct llama_sampler;
+struct llama_vocab;
 
 namespace twofold {
 
@@ -24,19 +25,30 @@ struct SamplerParams {
 
 class Sampler {
   public:
-    Sampler(const SamplerParams& params, std::int32_t n_vocab);
+    Sampler(const SamplerParams& params, const llama_vocab* vocab);
 
     // Lets the penalties see a token that is already in the context.
     void accept(std::int32_t token);
 
-    // Samples from the context's last logits and accepts the result.
+    // From now on, samples only what `grammar` (GBNF, from its rule `root`) allows. Throws Error
+    // "grammar.invalid".
+    void constrain(const std::string& grammar);
+
+    // Samples from the context's last logits and accepts the result. Throws Error "grammar.dead_end" if the
+    // grammar allows none of the tokens.
     std::int32_t sample(llama_context* context);
 
   private:
+    std::int32_t sample_constrained(llama_context* context);
+
     struct Free {
         void operator()(llama_sampler* sampler) const noexcept;
     };
-    std::unique_ptr<llama_sampler, Free> chain_;
+    using Handle = std::unique_ptr<llama_sampler, Free>;
+
+    const llama_vocab* vocab_;
+    Handle chain_;
+    Handle grammar_;
 };
 
 } // namespace twofold

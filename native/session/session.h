@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -92,6 +93,8 @@ class Session {
                           const ProgressCallback& progress);
 
     void start_sampling(const SamplerParams& params);
+    // From the next token on, samples only what `grammar` allows. Throws Error "grammar.invalid".
+    void constrain(const std::string& grammar);
     // Samples the next token, evaluating the previous one first. Throws what logits() and feed() throw.
     std::int32_t next_token();
     // Evaluates `token` with the decoder's weights.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import Path, PathSetting
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
@@ -48,6 +51,9 @@ class FakeModel:
         self.cached_tokens: list[int] = []
         self.read: list[list[int]] = []
         self.settings: SamplingSettings | None = None
+        self.grammar: str | None = None
+        self.constrained_after: bytes | None = None  # what was written when the grammar came
+        self.written = bytearray()
         self.break_after: int | None = None
         self.before_batch: Callable[[], None] = lambda: None
         self.before_token: Callable[[], None] = lambda: None
@@ -111,12 +117,32 @@ class FakeModel:
             done += len(batch)
         self._sampled = None
         return PrefillReport(
-            taken, "scripted", done, done * 0.1, done * 10, 0.5, 100, cancelled=done < len(tokens)
+            taken,
+            "scripted",
+            done,
+            done * 0.1,
+            done * 10,
+            wait_s=0.5,
+            weight_bytes=100,
+            cancelled=done < len(tokens),
         )
 
     def start_sampling(self, settings: SamplingSettings) -> None:
         self.settings = settings
+        self.grammar = self.constrained_after = None
+        self.written = bytearray()
         self._left = list(self._answers.pop(0)) if self._answers else []
+
+    def constrain(self, grammar: str) -> None:
+        self.grammar = grammar
+        self.constrained_after = bytes(self.written)
+
+    def logits(self) -> NDArray[np.float32]:
+        """All but the sampled token are a hundred times less likely."""
+        logits = np.zeros(256 + len(SPECIAL), np.float32)
+        if self._sampled is not None:
+            logits[self._sampled] = np.log(100)
+        return logits
 
     def next_token(self) -> int:
         self._cancel = False
@@ -127,6 +153,8 @@ class FakeModel:
             self.cached_tokens.append(self._sampled)
         assert len(self.cached_tokens) <= self.n_ctx
         self._sampled = self._left.pop(0) if self._left else ord("x") if self._endless else IM_END
+        if self._sampled < 256:
+            self.written.append(self._sampled)
         return self._sampled
 
     def cancel(self) -> None:
