@@ -24,7 +24,7 @@ Failed = Callable[[Failure], None]
 
 
 class Stream(QObject):
-    """A response of server-sent events: `arrived` with each one's JSON, `ended` with None or why."""
+    """Server-sent events: `arrived` with each one's JSON, `ended` with None or a Failure."""
 
     arrived = Signal(object)
     ended = Signal(object)

@@ -37,6 +37,11 @@ from app.store.words import query, snippet
 
 MOST_FOUND = 200
 _ROW = "id, title, updated, pinned, folder"
+# A message and all below it.
+_BELOW = (
+    "WITH RECURSIVE below(id) AS (SELECT ? UNION ALL "
+    "SELECT m.id FROM messages m JOIN below ON m.parent = below.id)"
+)
 
 
 class ChatStore:
@@ -120,7 +125,7 @@ class ChatStore:
             columns = "role, content, reasoning, status, created, report, failure"
             for row in database.execute(
                 f"SELECT id, parent, active_child, {columns} FROM messages "
-                "WHERE chat = ? ORDER BY id",
+                "WHERE chat = ? AND deleted IS NULL ORDER BY id",
                 (chat,),
             ).fetchall():
                 status = "interrupted" if row[6] == "streaming" else row[6]
@@ -230,11 +235,29 @@ class ChatStore:
         self._write("UPDATE messages SET content = ? WHERE id = ?", content, message)
 
     def delete_message(self, message: int) -> None:
-        """Removes a message and all that follows it, on this branch and those that fork below."""
+        """Hides a message and all that follows it, on every branch; until the next start it can
+        be restored."""
         self._write(
-            "WITH RECURSIVE below(id) AS (SELECT ? UNION ALL "
-            "SELECT m.id FROM messages m JOIN below ON m.parent = below.id) "
-            "DELETE FROM messages WHERE id IN (SELECT id FROM below)",
+            f"{_BELOW} UPDATE messages SET deleted = ? "
+            "WHERE id IN (SELECT id FROM below) AND deleted IS NULL",
+            message,
+            self._clock(),
+        )
+
+    def restore_message(self, message: int) -> None:
+        """Brings back what the last `delete_message` of this message hid."""
+        self._write(
+            f"{_BELOW} UPDATE messages SET deleted = NULL WHERE id IN (SELECT id FROM below) "
+            "AND deleted = (SELECT deleted FROM messages WHERE id = ?)",
+            message,
+            message,
+        )
+
+    def reopen(self, message: int) -> None:
+        """Marks an answer as being written again, to continue it."""
+        self._write(
+            "UPDATE messages SET status = 'streaming', owner = ?, failure = NULL WHERE id = ?",
+            os.getpid(),
             message,
         )
 
@@ -247,7 +270,8 @@ class ChatStore:
             versions = [
                 row[0]
                 for row in database.execute(
-                    "SELECT id FROM messages WHERE chat = ? AND parent IS ? ORDER BY id",
+                    "SELECT id FROM messages "
+                    "WHERE chat = ? AND parent IS ? AND deleted IS NULL ORDER BY id",
                     (chat, parent),
                 )
             ]
@@ -287,7 +311,7 @@ class ChatStore:
             "(SELECT rowid FROM message_words WHERE message_words MATCH ? "
             " ORDER BY rowid DESC LIMIT ?) w "
             "JOIN messages m ON m.id = w.rowid JOIN chats c ON c.id = m.chat "
-            "WHERE c.deleted IS NULL ORDER BY m.id DESC",
+            "WHERE c.deleted IS NULL AND m.deleted IS NULL ORDER BY m.id DESC",
             words,
             MOST_FOUND,
         )
@@ -343,7 +367,8 @@ class ChatStore:
         nodes = [
             Node(*row)
             for row in self._read(
-                "SELECT id, parent, active_child FROM messages WHERE chat = ?", chat
+                "SELECT id, parent, active_child FROM messages WHERE chat = ? AND deleted IS NULL",
+                chat,
             )
         ]
         shown = {item.id: item for item in shown_branch(nodes, active_root)}
@@ -386,9 +411,10 @@ class ChatStore:
         return len(dead)
 
     def _purge(self) -> None:
-        """Chats deleted before this start go for good; a locked file only puts that off."""
+        """What was deleted before this start goes for good; a locked file only puts that off."""
         with contextlib.suppress(StoreLocked), self._change() as database:
             database.execute("DELETE FROM chats WHERE deleted IS NOT NULL")
+            database.execute("DELETE FROM messages WHERE deleted IS NOT NULL")
             database.execute(
                 "DELETE FROM drafts WHERE chat <> 0 AND chat NOT IN (SELECT id FROM chats)"
             )

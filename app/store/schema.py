@@ -33,7 +33,8 @@ MIGRATIONS: tuple[str, ...] = (
         owner INTEGER,
         created REAL NOT NULL,
         report TEXT,
-        failure TEXT
+        failure TEXT,
+        deleted REAL
     );
     CREATE INDEX messages_by_chat ON messages(chat);
     CREATE INDEX messages_by_parent ON messages(parent);

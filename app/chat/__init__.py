@@ -1,0 +1,1 @@
+"""The chat: sidebar, transcript and composer; views lay out, controllers decide."""

@@ -1,0 +1,93 @@
+"""An answer's numbers, and a prompt's progress, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.i18n import numbers, tr
+from engine.api.turn import PrefillProgress
+
+
+def path_name(path: str) -> str:
+    return tr(f"paths.{path}")
+
+
+def report_line(report: dict[str, Any]) -> str:
+    """ODP · first token 6.9 s · 31 tok/s · 412 tokens · ended by itself."""
+    parts: list[str] = []
+    if report.get("path"):
+        parts.append(path_name(report["path"]))
+    if (ttft := report.get("ttft_s")) is not None:
+        parts.append(tr("chat.first_token", time=numbers.seconds(ttft)))
+    if (rate := report.get("decode_tps")) is not None:
+        parts.append(numbers.rate(rate))
+    parts.append(token_count(len(report.get("answer_tokens", ()))))
+    parts.append(tr(f"stop.{report['stop_reason']}"))
+    return " · ".join(parts)
+
+
+def token_count(tokens: int) -> str:
+    return tr("chat.token" if tokens == 1 else "chat.tokens", count=numbers.count(tokens))
+
+
+def report_facts(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """Everything that a report tells, as names and values."""
+    facts: list[tuple[str, str | None]] = [
+        ("ttft", _seconds(report.get("ttft_s"))),
+        ("read", token_count(report["new_tokens"])),
+        ("cached", token_count(report["cached_tokens"])),
+        ("prefill_time", _seconds(report.get("prefill_s"))),
+        ("prefill_rate", _rate(report.get("prefill_tps"))),
+        ("bytes_read", _size(report.get("bytes_read"))),
+        ("wait", _seconds(report.get("wait_s") or None)),
+        ("weights", _size(report.get("prefill_weight_bytes"))),
+        ("written", token_count(len(report["answer_tokens"]))),
+        ("decode_rate", _rate(report.get("decode_tps"))),
+        ("stop", tr(f"stop.{report['stop_reason']}")),
+        ("seed", str(report.get("seed", ""))),
+    ]
+    return [(tr(f"facts.{name}"), value) for name, value in facts if value]
+
+
+def _seconds(value: float | None) -> str | None:
+    return numbers.seconds(value) if value is not None else None
+
+
+def _rate(value: float | None) -> str | None:
+    return numbers.rate(value) if value is not None else None
+
+
+def _size(value: int | None) -> str | None:
+    return numbers.size(value) if value else None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How far a prompt is read: `fraction` from 0 to 1, and the two lines below the bar."""
+
+    fraction: float
+    tokens: str
+    details: str
+
+
+def reading(progress: PrefillProgress, micro_batch: int) -> Reading:
+    """`micro_batch` is how many tokens pass through all blocks at a time."""
+    done, total = progress.tokens_done, max(1, progress.tokens_total)
+    batch = min(micro_batch, total - done)
+    # Within a micro-batch the blocks tell how far it is.
+    inside = batch * progress.block / progress.blocks if progress.blocks and batch > 0 else 0.0
+    fraction = min(1.0, (done + inside) / total)
+    parts: list[str] = []
+    if progress.blocks:
+        parts.append(tr("chat.block", block=progress.block, blocks=progress.blocks))
+    if progress.bytes_read and progress.seconds > 0:
+        parts.append(numbers.disk_rate(progress.bytes_read / progress.seconds))
+    # The first moments say little about the rest.
+    if fraction > 0.02 and progress.seconds > 0.3:
+        parts.append(numbers.about(progress.seconds * (1 - fraction) / fraction))
+    return Reading(
+        fraction=fraction,
+        tokens=tr("chat.of", done=numbers.count(done), total=numbers.count(total)),
+        details=" · ".join(parts),
+    )

@@ -1,0 +1,26 @@
+"""What every page is given: the engine, the chats, preferences, and ways to reach the window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from app.engine_client.client import EngineClient
+from app.preferences import PreferencesFile
+from app.shell.background import Background
+from app.store.owner import StoreOwner
+
+
+@dataclass
+class Context:
+    """`show_page` goes to a page by its id. `notify` says a sentence at the window's foot, with
+    one button where `action` is given. `restart_window` builds all pages anew (a new language).
+    """
+
+    engine: EngineClient
+    store: StoreOwner
+    preferences: PreferencesFile
+    background: Background
+    show_page: Callable[[str], None] = field(default=lambda _: None)
+    notify: Callable[..., None] = field(default=lambda *_, **__: None)
+    restart_window: Callable[[], None] = field(default=lambda: None)

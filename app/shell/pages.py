@@ -1,0 +1,33 @@
+"""The one list of the window's pages, in the order of the sidebar.
+
+A page's module has `make_page(context) -> Page`; it is imported when the page is first shown.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+from app.shell.context import Context
+from app.shell.page import Page
+
+
+@dataclass(frozen=True)
+class PageEntry:
+    """`id` is also the key of its name, `pages.<id>`; `icon` one of app/theme/icons."""
+
+    id: str
+    icon: str
+    shortcut: str
+    module: str
+    in_sidebar: bool = True
+
+    def make(self, context: Context) -> Page:
+        return importlib.import_module(self.module).make_page(context)
+
+
+# The chat is what the sidebar's list opens, so it needs no button there.
+PAGES: tuple[PageEntry, ...] = (
+    PageEntry("chat", "message-square", "Ctrl+1", "app.chat.page", in_sidebar=False),
+    PageEntry("shortcuts", "keyboard", "F1", "app.shell.shortcuts_page", in_sidebar=False),
+)

@@ -1,0 +1,99 @@
+"""Small controls that every page uses; each is made with its name for screen readers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.theme.icons import icon
+
+ButtonKind = Literal["plain", "primary", "danger", "link", "quiet", "nav"]
+
+
+def label(text: str, kind: str = "", *, wrap: bool = False) -> QLabel:
+    made = QLabel(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    if kind:
+        made.setProperty("kind", kind)
+    if wrap:
+        made.setWordWrap(True)
+        made.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
+    return made
+
+
+def button(text: str, kind: ButtonKind = "plain", *, icon_name: str | None = None) -> QPushButton:
+    made = QPushButton(text)
+    if kind != "plain":
+        made.setProperty("kind", kind)
+    if icon_name is not None:
+        token = {"primary": "on_prefill", "link": "prefill"}.get(kind, "text_2")
+        made.setIcon(icon(icon_name, token))
+        made.setIconSize(QSize(16, 16))
+    made.setAccessibleName(text)
+    made.setAutoDefault(False)
+    return made
+
+
+def icon_button(name: str, tip: str, *, token: str = "text_2", size: int = 18) -> QToolButton:
+    """A button of one icon: `tip` is its name and what hovering shows."""
+    made = QToolButton()
+    made.setIcon(icon(name, token))
+    made.setIconSize(QSize(size, size))
+    made.setToolTip(tip)
+    made.setAccessibleName(tip)
+    made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    return made
+
+
+def rule() -> QFrame:
+    made = QFrame()
+    made.setProperty("kind", "rule")
+    return made
+
+
+def row(*items: QWidget | int | None, spacing: int = 8) -> QHBoxLayout:
+    """Widgets side by side; a number is a gap in px, None takes the rest."""
+    layout = QHBoxLayout()
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(spacing)
+    for item in items:
+        if item is None:
+            layout.addStretch(1)
+        elif isinstance(item, int):
+            layout.addSpacing(item)
+        else:
+            layout.addWidget(item)
+    return layout
+
+
+def column(*items: QWidget | int | None, spacing: int = 8, margin: int = 0) -> QVBoxLayout:
+    """Widgets one below the other; a number is a gap in px, None takes the rest."""
+    layout = QVBoxLayout()
+    layout.setContentsMargins(margin, margin, margin, margin)
+    layout.setSpacing(spacing)
+    for item in items:
+        if item is None:
+            layout.addStretch(1)
+        elif isinstance(item, int):
+            layout.addSpacing(item)
+        else:
+            layout.addWidget(item)
+    return layout
+
+
+def restyle(widget: QWidget) -> None:
+    """Makes a changed property show."""
+    widget.style().unpolish(widget)
+    widget.style().polish(widget)
+    widget.update()
