@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.api.sampling import SamplingSettings
-from engine.api.turn import PathSetting
+from engine.api.turn import DEFAULT_POLICY, PathSetting, Policy
 
 _SAMPLING = SamplingSettings.model_fields
 
@@ -84,6 +84,10 @@ class LoadDefaults(Section):
     )
     slots: int = _setting(
         2, "Buffers of one block each through which a prefiller is streamed.", ge=1, le=64
+    )
+    policy: Policy = _setting(
+        DEFAULT_POLICY,
+        "What the path auto goes by: the least time to the first token, or the better answers.",
     )
     carve_out: bool = _setting(
         True, "Lends idle decoder weights' memory to the slots, so that they cost none."

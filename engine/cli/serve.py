@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -13,8 +14,14 @@ from typing import Annotated
 import typer
 import uvicorn
 
+from engine import logs
+from engine.api.engine import LoadRequest
+from engine.errors import TwofoldError
+from engine.runtime.settings import LoadSettings
 from engine.server.engine import Engine
+from engine.server.errors import failure_of
 from engine.server.run import is_loopback, listen, new_token, run
+from engine.server.twofold_routes import with_defaults
 from engine.settings_store import SettingsStore
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -24,6 +31,13 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="The port; 0 takes a free one.")] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("-m", "--model", metavar="MODEL.gguf", help="Load this model at once."),
+    ] = None,
+    prefiller: Annotated[
+        Path | None, typer.Option(metavar="FILE-OR-FOLDER", help="NVFP4 weights that read prompts.")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting, as server.queue=4."),
@@ -46,10 +60,13 @@ def serve(
     if port is not None:
         flags["server.port"] = str(port)
     store = SettingsStore(file=file, flags=flags)
+    logs.set_up(store.current.log)
     sock = listen(store.current.server)
     token = store.current.server.token or new_token()
+    first = _first_load(model, prefiller, store)
+    loading: list[asyncio.Task[None]] = []
 
-    def on_listening(server: uvicorn.Server, _: Engine) -> None:
+    def on_listening(server: uvicorn.Server, engine: Engine) -> None:
         address, number = sock.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         where = {
@@ -69,8 +86,32 @@ def serve(
             )
         if until_stdin_ends:
             threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
+        if first is not None:
+            loading.append(asyncio.create_task(_load(engine, first)))
 
     run(store, sock, token, on_listening=on_listening)
+
+
+def _first_load(
+    model: Path | None, prefiller: Path | None, store: SettingsStore
+) -> LoadRequest | None:
+    if model is None:
+        return None
+    return LoadRequest(
+        model=str(model.absolute()),
+        prefiller=str(prefiller.absolute()) if prefiller else None,
+        settings=with_defaults(LoadSettings(), store.current.load),
+    )
+
+
+async def _load(engine: Engine, request: LoadRequest) -> None:
+    """The server stays up where this fails: a client may load another model."""
+    try:
+        loaded = await engine.load(request)
+    except TwofoldError as error:
+        print(failure_of(error).sentence, file=sys.stderr)
+    else:
+        print(f"Loaded {loaded.id}.", file=sys.stderr)
 
 
 def _name_and_value(setting: str) -> tuple[str, str]:

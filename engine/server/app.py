@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -15,29 +15,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from engine.errors import TwofoldError
-from engine.server import openai_routes, twofold_routes
 from engine.server.answers import error_response
 from engine.server.context import Context
 from engine.server.errors import NoSuchRoute, Unexpected, WrongMethod
 from engine.server.guard import Guard
+from engine.server.routes import ENDPOINTS, Handler
 
 log = logging.getLogger(__name__)
-
-Handler = Callable[[Request], Awaitable[Response]]
-
-ROUTES: dict[tuple[str, str], Handler] = {
-    ("GET", "/v1/models"): openai_routes.models,
-    ("POST", "/v1/chat/completions"): openai_routes.chat_completions,
-    ("POST", "/v1/completions"): openai_routes.completions,
-    ("POST", "/v1/embeddings"): openai_routes.embeddings,
-    ("POST", "/twofold/load"): twofold_routes.load,
-    ("POST", "/twofold/unload"): twofold_routes.unload,
-    ("GET", "/twofold/state"): twofold_routes.state,
-    ("GET", "/twofold/memory"): twofold_routes.memory,
-    ("POST", "/twofold/count"): twofold_routes.count,
-    ("POST", "/twofold/cancel"): twofold_routes.cancel,
-    ("GET", "/twofold/events"): twofold_routes.events,
-}
 
 
 def make_app(context: Context, token: str) -> Starlette:
@@ -51,8 +35,8 @@ def make_app(context: Context, token: str) -> Starlette:
     origins = context.settings.current.server.origins
     app = Starlette(
         routes=[
-            Route(path, _answering(handler), methods=[method])
-            for (method, path), handler in ROUTES.items()
+            Route(endpoint.path, _answering(endpoint.handler), methods=[endpoint.method])
+            for endpoint in ENDPOINTS
         ],
         middleware=[
             *([_cors(origins)] if origins else []),

@@ -26,6 +26,7 @@ from engine.api.engine import (
 from engine.api.failure import Failure
 from engine.api.turn import PrefillProgress
 from engine.errors import TwofoldError
+from engine.gguf.errors import Unreadable
 from engine.server.errors import (
     Failed,
     NothingLoaded,
@@ -49,19 +50,22 @@ RETRY_S = 5
 
 class Engine:
     """Lives on one event loop. `queue` is how many requests may wait, `idle_s` after how long
-    without one the model is unloaded (0: never); both are asked anew each time."""
+    without one the model is unloaded (0: never), `log_texts` whether prompts and answers may be
+    logged; all are asked anew each time."""
 
     def __init__(
         self,
         *,
         queue: Callable[[], int],
         idle_s: Callable[[], float],
+        log_texts: Callable[[], bool] = lambda: False,
         worker: Sequence[str] = COMMAND_LINE,
         hang_s: float = HANG_S,
     ) -> None:
         self.events = Broadcaster()
         self._queue = queue
         self._idle_s = idle_s
+        self._log_texts = log_texts
         self._command_line = worker
         self._hang_s = hang_s
         self._status: Status = "empty"
@@ -121,10 +125,14 @@ class Engine:
     async def load(self, request: LoadRequest) -> ModelInfo:
         """Replaces whatever is loaded. Stops and fails the requests of the old model.
 
-        Raises Failed with the cause, Replaced if another load or unload came in between.
+        Raises Failed with the cause, Replaced if another load or unload came in between, and
+        Unreadable for a path with nothing there, before the old model is given up.
         """
         if self._stopping:
             raise Stopping
+        _require_present(request.model)
+        if request.prefiller is not None:
+            _require_present(request.prefiller)
         self._abandon(Replaced())
         loaded = self._loaded = asyncio.get_running_loop().create_future()
         loaded.add_done_callback(_retrieve)
@@ -300,9 +308,16 @@ class Engine:
             return len(jobs) + 1
         return len(jobs)
 
-    async def count(self, command: protocol.Count) -> int:
-        """Tokens; answered while the model works. Raises what a job's end may say."""
+    async def tokens(self, command: protocol.Count) -> list[int]:
+        """Answered while the model works. Raises what a job's end may say."""
         return await self._call(command)
+
+    def settings_changed(self) -> None:
+        """An idle model may now have to go."""
+        if self._sleeper is not None:
+            self._sleeper.cancel()
+            self._sleeper = None
+        self._touch()
 
     async def memory(self) -> MemoryReport:
         """What memory is used now; the model's own is what it was loaded with while it works."""
@@ -349,6 +364,7 @@ class Engine:
             if self._running is job:
                 self._running = None
             self._jobs.pop(job.id, None)
+            log.info("request.ended", extra=job.facts(with_texts=self._log_texts()))
             self._touch()
             self._publish_state()
 
@@ -413,6 +429,14 @@ class Engine:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _require_present(name: str) -> None:
+    try:
+        Path(name).expanduser().stat()
+    except (OSError, ValueError, RuntimeError) as error:  # also NUL in a name, and no home
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Unreadable(Path(name), reason=reason) from None
 
 
 def _retrieve(future: asyncio.Future[ModelInfo]) -> None:

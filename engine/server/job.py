@@ -6,11 +6,15 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from engine.api.failure import Failure
-from engine.api.turn import PrefillProgress, TurnEvent
+from engine.api.turn import PrefillProgress, TurnEvent, TurnReport
 from engine.server.errors import Failed
 from engine.worker.protocol import Job as JobCommand
+
+# The answer in its several forms.
+_NOT_LOGGED = {"type", "message", "answer_tokens", "stop_string"}
 
 
 class Job:
@@ -22,6 +26,8 @@ class Job:
         self.kind = command.type
         self.started = time.monotonic()
         self.progress: PrefillProgress | None = None
+        self.report: TurnReport | None = None
+        self.failure: Failure | None = None
         self.ended = asyncio.Event()
         self.cancelled = False
         self._events: asyncio.Queue[TurnEvent | Failure | None] = asyncio.Queue()
@@ -31,16 +37,38 @@ class Job:
     def add(self, event: TurnEvent) -> None:
         if isinstance(event, PrefillProgress):
             self.progress = event
+        elif isinstance(event, TurnReport):
+            self.report = event
         self._begun.set()
         self._events.put_nowait(event)
 
     def end(self, failure: Failure | None = None) -> None:
         if not self.ended.is_set():
             self.ended.set()
+            self.failure = failure
             if not self._begun.is_set():
                 self._refused = failure
                 self._begun.set()
             self._events.put_nowait(failure)
+
+    def facts(self, *, with_texts: bool) -> dict[str, Any]:
+        """What the log says of it; the prompt and the answer only if asked for."""
+        facts: dict[str, Any] = {
+            "id": self.id,
+            "kind": self.kind,
+            "seconds": round(time.monotonic() - self.started, 3),
+        }
+        if self.failure is not None:
+            facts["code"] = self.failure.code
+        if self.report is not None:
+            told = self.report.model_dump(
+                exclude={"type", "message", "answer_tokens", "stop_string"}
+            )
+            facts |= told | {"answer_tokens": len(self.report.answer_tokens)}
+        if with_texts:
+            facts["prompt"] = self.command.model_dump(include={"messages", "prompt"})
+            facts["answer"] = self.report.message.model_dump() if self.report else None
+        return facts
 
     async def begun(self, seconds: float) -> None:
         """Waits for the first event, but no longer. Raises Failed if the request was refused."""

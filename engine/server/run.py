@@ -69,6 +69,7 @@ def make_engine(store: SettingsStore) -> Engine:
     return Engine(
         queue=lambda: store.current.server.queue,
         idle_s=lambda: store.current.engine.idle_unload_min * 60,
+        log_texts=lambda: store.current.log.texts,
     )
 
 

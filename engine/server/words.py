@@ -6,6 +6,9 @@ _AGAIN = "Your chats are safe. Load the model again"
 _REPORT = "Please report this with the diagnostics from ./twofold doctor --bundle."
 
 SENTENCES: dict[str, str] = {
+    "client.unreachable": (
+        "There is no engine at {url} ({reason}). Check that it runs, and the address."
+    ),
     "engine.no_embeddings": (
         "{model} writes text and gives no embeddings. Use an embedding model in a program that "
         "serves one."
@@ -62,16 +65,16 @@ SENTENCES: dict[str, str] = {
     ),
     "server.unexpected": "The server met a mistake of its own ({kind}). " + _REPORT,
     "worker.aborted": (
-        "The model library gave up ({last_line}) while it was {doing}, and its process {pid} "
-        f"ended. {_AGAIN}; if it happens again, choose a shorter context or another file."
+        "The model library gave up ({last_line}) while the model was {doing}, and its process "
+        f"{{pid}} ended. {_AGAIN}; if it happens again, choose a shorter context or another file."
     ),
     "worker.crashed": (
-        "The model's process {pid} crashed ({signal}) while it was {doing}. "
+        "The model's process {pid} crashed ({signal}) while the model was {doing}. "
         f"{_AGAIN}; if it happens again, run ./twofold doctor and try another file of this model."
     ),
     "worker.exited": (
-        "The model's process {pid} ended by itself (status {exit_status}: {last_line}) while it "
-        f"was {{doing}}. {_AGAIN}."
+        "The model's process {pid} ended by itself (status {exit_status}: {last_line}) "
+        f"while the model was {{doing}}. {_AGAIN}."
     ),
     "worker.hung": (
         "The model's process {pid} was told to stop, still worked {seconds:g} seconds later, and "
@@ -83,13 +86,13 @@ SENTENCES: dict[str, str] = {
         "this machine."
     ),
     "worker.killed": (
-        "Something ended the model's process {pid} (SIGKILL) while it was {doing}: another "
-        f"program, a user, or a memory limit. {_AGAIN}."
+        "Something ended the model's process {pid} (SIGKILL) while the model was {doing}: "
+        f"another program, a user, or a memory limit. {_AGAIN}."
     ),
     "worker.not_loaded": "Internal error: a request came before the model. " + _REPORT,
     "worker.out_of_memory": (
-        "The system ran out of memory and ended the model's process {pid} while it was {doing}. "
-        f"{_AGAIN} with a shorter context, choose a smaller one, or close other programs."
+        "The system ran out of memory and ended the model's process {pid} while the model was "
+        f"{{doing}}. {_AGAIN} with a shorter context, choose a smaller one, or close programs."
     ),
     "worker.unexpected": "The engine met a mistake of its own ({kind} in {where}). " + _REPORT,
 }

@@ -65,9 +65,15 @@ _BY_SIGNAL: dict[str, type[WorkerEnded]] = {
     "SIGBUS": WorkerCrashed,
     "SIGFPE": WorkerCrashed,
 }
+_DOING = {
+    "ask": "answering",
+    "complete": "answering",
+    "loading": "being loaded",
+    "ready": "waiting",
+}
 # What Windows gives as the exit status of a process that broke a rule.
 _WINDOWS_STATUS = {0xC0000005: "SIGSEGV", 0xC000001D: "SIGILL", 0xC0000409: "SIGABRT"}
-# Of the library's and Python's own parting words; what follows them is the backtrace.
+# Of the library's parting words; what follows them may be a backtrace.
 _TELLING = re.compile(r"GGML_ASSERT|ggml_abort|error|failed|out of memory|what\(\)", re.IGNORECASE)
 
 
@@ -95,7 +101,7 @@ class End:
             "exit_status": self.status,
             "signal": self.signal,
             "last_line": _last_words(self.log),
-            "doing": doing,
+            "doing": _DOING.get(doing, doing),
         }
         if self.hung_s is not None:
             error: TwofoldError = WorkerHung(**facts, seconds=self.hung_s)
@@ -107,8 +113,11 @@ class End:
 
 
 def _last_words(log: Sequence[str]) -> str:
-    telling = [line for line in log if _TELLING.search(line)]
-    return (telling or list(log) or ["no message"])[-1].strip()
+    """The last line that tells something, of those before Python's own account of the crash."""
+    own = next((at for at, line in enumerate(log) if line.startswith("Fatal Python error")), None)
+    lines = list(log[:own]) or list(log[:1]) or ["no message"]
+    telling = [line for line in lines if _TELLING.search(line)]
+    return (telling or lines)[-1].strip()
 
 
 class WorkerProcess:

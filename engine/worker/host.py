@@ -184,7 +184,7 @@ class ModelHost:
             rendered = self._template.render(command.messages)
             text, add_special = rendered.text, rendered.add_special
         tokens = model.tokenize(text, add_special=add_special, parse_special=True)
-        self._send(Counted(id=command.id, tokens=len(tokens)))
+        self._send(Counted(id=command.id, tokens=tuple(tokens)))
 
 
 def _with_grammar(command: Ask) -> SamplingSettings:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from engine.api.engine import LoadRequest, MemoryUse, ModelInfo
 from engine.chat.model import Model
 from engine.runtime.loaded_model import LoadedModel, OnLoad
+from engine.runtime.rate_store import RateStore
 
 
 class WorkerModel(Model, Protocol):
@@ -51,6 +52,7 @@ def open_model(request: LoadRequest, on_load: OnLoad) -> tuple[WorkerModel, Mode
         force_pairing=request.force_pairing,
         settings=request.settings,
         on_load=on_load,
+        rates=RateStore(),
     )
     metadata = model.files.metadata
     architecture = str(metadata.get("general.architecture", ""))

@@ -50,7 +50,7 @@ class Complete(_Line):
 
 
 class Count(_Line):
-    """How many tokens a text has, or a conversation with its template."""
+    """The tokens of a text, or of a conversation with its template."""
 
     type: Literal["count"] = "count"
     id: str
@@ -106,7 +106,7 @@ class Done(_Line):
 class Counted(_Line):
     type: Literal["counted"] = "counted"
     id: str
-    tokens: int
+    tokens: tuple[int, ...]
 
 
 class Measured(_Line):
