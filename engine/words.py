@@ -9,6 +9,7 @@ from engine.chat import words as chat
 from engine.doctor import words as doctor
 from engine.errors import TwofoldError
 from engine.gguf import words as gguf
+from engine.kernels import words as kernels
 from engine.prefiller import words as prefiller
 from engine.runtime import words as runtime
 from engine.server import words as server
@@ -20,6 +21,7 @@ SENTENCES: dict[str, str] = {
     **disk.SENTENCES,
     **doctor.SENTENCES,
     **gguf.SENTENCES,
+    **kernels.SENTENCES,
     **prefiller.SENTENCES,
     **runtime.SENTENCES,
     **server.SENTENCES,

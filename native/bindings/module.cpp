@@ -7,6 +7,7 @@ NB_MODULE(_native, m) {
     twofold::bindings::bind_devices(m);
     twofold::bindings::bind_disk(m);
     twofold::bindings::bind_error(m);
+    twofold::bindings::bind_kernels(m);
     twofold::bindings::bind_library_version(m);
     twofold::bindings::bind_memory_estimate(m);
     twofold::bindings::bind_session(m);

@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include "error.h"
+#include "hook/product_hook.h"
 #include "model/library_log.h"
 
 #include <llama.h>
@@ -19,6 +20,7 @@ Model::Model(const ModelParams& params, const std::function<bool(float)>& progre
         return true;
     }();
     (void) initialised;
+    install_kernels();
 
     struct Watch {
         const std::function<bool(float)>& progress;

@@ -1,0 +1,192 @@
+// A buffer type without buffers: the CPU backend asks each registered one whether it computes an operation.
+#include "hook/product_hook.h"
+
+#include "error.h"
+#include "kernels/choice.h"
+#include "kernels/nvfp4_decode.h"
+#include "kernels/product.h"
+
+#include <ggml-backend.h>
+#include <ggml.h>
+#include <traits.h>
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+namespace twofold {
+namespace {
+
+// Functions of the CPU backend, looked up in the file it was loaded from: it may be a variant that was opened
+// at run time, whose symbols nothing can link to.
+struct CpuBackend {
+    std::vector<ggml_backend_buffer_type_t>& (*extra_buffer_types)();
+    void (*barrier)(ggml_threadpool*);
+    void (*chunk_set)(ggml_threadpool*, int);
+    int (*chunk_add)(ggml_threadpool*, int);
+};
+
+template <typename Function> void find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    if (!function)
+        throw Error("kernel.no_hook", {{"missing", std::string(name)}});
+}
+
+CpuBackend find_cpu_backend() {
+    ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    constexpr const char* listing = "ggml_backend_dev_get_extra_bufts";
+    void* inside =
+        device ? ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), listing) : nullptr;
+    Dl_info info;
+    if (!inside || dladdr(inside, &info) == 0)
+        throw Error("kernel.no_hook", {{"missing", std::string(listing)}});
+    // The backend copies its list of buffer types once. Making it do so now keeps ours out of the copy, which
+    // offers places for weights.
+    reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(inside)(device);
+
+    void* library = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    if (!library)
+        throw Error("kernel.no_hook", {{"missing", std::string(info.dli_fname)}});
+    CpuBackend found{};
+    find(library, "_Z39ggml_backend_cpu_get_extra_buffer_typesv", found.extra_buffer_types);
+    find(library, "ggml_barrier", found.barrier);
+    find(library, "ggml_threadpool_chunk_set", found.chunk_set);
+    find(library, "ggml_threadpool_chunk_add", found.chunk_add);
+    return found;
+}
+
+CpuBackend backend;
+std::atomic<const Kernel*> installed{nullptr};
+std::atomic<std::int64_t> products{0};
+
+std::int64_t row_count(const ggml_tensor* tensor) {
+    return tensor->ne[1] * tensor->ne[2] * tensor->ne[3];
+}
+
+// Rows of src1 that meet one matrix of src0.
+std::int64_t rows_of_matrix(const ggml_tensor* op) {
+    return row_count(op->src[1]) / (op->src[0]->ne[2] * op->src[0]->ne[3]);
+}
+
+// In ordinary memory, as the file has them: not repacked for some kernel of the library.
+bool plain(const ggml_tensor* tensor) {
+    ggml_backend_buffer_t buffer = tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
+    return !buffer || ggml_backend_buffer_is_host(buffer);
+}
+
+bool ours(const ggml_tensor* op) {
+    if (op->op != GGML_OP_MUL_MAT)
+        return false;
+    const ggml_tensor* weights = op->src[0];
+    const ggml_tensor* rows = op->src[1];
+    return weights->type == GGML_TYPE_NVFP4 && rows->type == GGML_TYPE_F32 && op->type == GGML_TYPE_F32 &&
+           rows->ne[1] >= min_kernel_columns && plain(weights) &&
+           weights->nb[0] == ggml_type_size(weights->type) && rows->nb[0] == sizeof(float) &&
+           op->nb[0] == sizeof(float);
+}
+
+class ProductTraits : public ggml::cpu::tensor_traits {
+  public:
+    bool work_size(int n_threads, const ggml_tensor* op, std::size_t& size) override {
+        size = Product::work_size(*installed, rows_of_matrix(op), op->src[0]->ne[0], n_threads);
+        return true;
+    }
+
+    bool compute_forward(ggml_compute_params* params, ggml_tensor* op) override {
+        const ggml_tensor* src0 = op->src[0];
+        const ggml_tensor* src1 = op->src[1];
+        const std::int64_t repeats2 = src1->ne[2] / src0->ne[2];
+        const std::int64_t repeats3 = src1->ne[3] / src0->ne[3];
+        if (params->ith == 0)
+            ++products;
+        for (std::int64_t i3 = 0; i3 < src0->ne[3]; ++i3) {
+            for (std::int64_t i2 = 0; i2 < src0->ne[2]; ++i2) {
+                const WeightRows weights{.data = static_cast<const std::uint8_t*>(src0->data) +
+                                                 i2 * src0->nb[2] + i3 * src0->nb[3],
+                                         .stride = src0->nb[1],
+                                         .count = src0->ne[1],
+                                         .k = src0->ne[0],
+                                         .block_weights = ggml_blck_size(src0->type),
+                                         .block_bytes = ggml_type_size(src0->type),
+                                         .nvfp4 = true,
+                                         .to_float = nvfp4_decode};
+                const FloatRows<const std::byte> rows{.data = static_cast<const std::byte*>(src1->data) +
+                                                              i2 * repeats2 * src1->nb[2] +
+                                                              i3 * repeats3 * src1->nb[3],
+                                                      .count = {src1->ne[1], repeats2, repeats3},
+                                                      .stride = {src1->nb[1], src1->nb[2], src1->nb[3]}};
+                const FloatRows<std::byte> results{.data = static_cast<std::byte*>(op->data) +
+                                                           i2 * repeats2 * op->nb[2] +
+                                                           i3 * repeats3 * op->nb[3],
+                                                   .count = rows.count,
+                                                   .stride = {op->nb[1], op->nb[2], op->nb[3]}};
+                multiply(params, weights, rows, results);
+            }
+        }
+        return true;
+    }
+
+  private:
+    static void multiply(const ggml_compute_params* params, const WeightRows& weights,
+                         const FloatRows<const std::byte>& rows, const FloatRows<std::byte>& results) {
+        const Product product(*installed, weights, rows, results, params->wdata, params->nth);
+        if (params->ith == 0)
+            backend.chunk_set(params->threadpool, 0);
+        product.pack(params->ith);
+        backend.barrier(params->threadpool);
+        product.begin();
+        for (std::int64_t task = backend.chunk_add(params->threadpool, 1); task < product.task_count();
+             task = backend.chunk_add(params->threadpool, 1))
+            product.run(task, params->ith);
+        product.end();
+        backend.barrier(params->threadpool); // the next product uses the same memory
+    }
+};
+
+class ProductHook : public ggml::cpu::extra_buffer_type {
+  public:
+    bool supports_op(ggml_backend_dev_t /*device*/, const ggml_tensor* /*op*/) override { return false; }
+    ggml::cpu::tensor_traits* get_tensor_traits(const ggml_tensor* op) override {
+        return ours(op) ? &traits_ : nullptr;
+    }
+
+  private:
+    ProductTraits traits_;
+};
+
+void install() {
+    const Kernel* kernel = chosen_kernel();
+    if (!kernel)
+        return;
+    backend = find_cpu_backend();
+    installed = kernel;
+    static ProductHook hook; // outlives every graph
+    static ggml_backend_buffer_type type{};
+    type.iface.get_name = [](ggml_backend_buffer_type_t) { return "TWOFOLD"; };
+    type.context = &hook;
+    backend.extra_buffer_types().push_back(&type);
+}
+
+} // namespace
+
+void install_kernels() {
+    static std::mutex mutex;
+    static bool done = false;
+    const std::scoped_lock lock(mutex);
+    if (done)
+        return;
+    install();
+    done = true;
+}
+
+const Kernel* installed_kernel() {
+    return installed;
+}
+
+std::int64_t kernel_products() {
+    return products;
+}
+
+} // namespace twofold

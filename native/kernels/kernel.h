@@ -1,0 +1,55 @@
+// The inner loops of a matrix product on one instruction set; each kernel_*.cpp holds one.
+//
+// All compute the same: BF16-rounded activations times BF16 weights, summed in FP32. They differ in the
+// instruction set, in how operands are packed for it, and so in the order of the additions.
+//
+// A kernel_*.cpp is compiled for its instruction set alone: it must not include headers whose inline
+// functions other files share, or the linker may hand those a version that this processor cannot run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace twofold {
+
+struct Kernel {
+    const char* name;
+    std::int64_t strip;        // rows of activations that are packed together
+    std::int64_t panel;        // rows of weights that are packed together
+    std::int64_t depth;        // packed operands are padded with zeros to a multiple of this in K
+    std::size_t element_bytes; // of a packed activation or weight
+    // Rows of activations that one block of the product spans at most: as packed for one block in K, they
+    // should fill a half of a second-level cache.
+    std::int64_t block_rows;
+
+    // Prepare and release what multiply() needs of the calling thread; null when nothing.
+    void (*begin)();
+    void (*end)();
+
+    // Packs `k` values of each of `count` rows, rounded to BF16; the strip's other rows become zeros.
+    void (*pack_rows)(const float* const* rows, std::int64_t count, std::int64_t k, void* strip);
+    // Packs a panel of weights, row-major with `stride` values from row to row, rounded to BF16.
+    void (*pack_weights)(const float* weights, std::int64_t stride, std::int64_t k, void* panel);
+    // Decodes and packs `k` (a multiple of 64) NVFP4 weights of each of `count` rows, `stride` bytes apart;
+    // columns of the panel beyond `count` are undefined. Null: convert to FP32 and pack_weights().
+    void (*pack_nvfp4)(const std::uint8_t* rows, std::size_t stride, std::int64_t count, std::int64_t k,
+                       void* panel);
+    // tile[row][column] (+)= sum over k; `tile` has strip x panel values, of which the first `used` rows
+    // need to be right. `k` is a multiple of depth.
+    void (*multiply)(const void* strip, const void* panel, std::int64_t k, std::int64_t used, float* tile,
+                     bool accumulate);
+};
+
+// One for each kernel_*.cpp of the architecture compiled for.
+#if defined(__x86_64__)
+extern const Kernel kernel_amx;
+extern const Kernel kernel_avx512_bf16;
+extern const Kernel kernel_avx512;
+extern const Kernel kernel_avx2;
+#elif defined(__aarch64__)
+extern const Kernel kernel_neon_bf16;
+extern const Kernel kernel_neon;
+#endif
+extern const Kernel kernel_scalar;
+
+} // namespace twofold

@@ -1,0 +1,75 @@
+// FP32 products of BF16-rounded operands on NEON: 8 rows by 8 columns of accumulators.
+#include "kernels/bf16.h"
+#include "kernels/kernel.h"
+
+#include <arm_neon.h>
+
+namespace twofold {
+namespace {
+
+constexpr std::int64_t strip = 8;
+constexpr std::int64_t panel = 8;
+
+// A strip is [K][8 rows], a panel likewise.
+void pack_rows(const float* const* rows, std::int64_t count, std::int64_t k, void* packed) {
+    auto* out = static_cast<float*>(packed);
+    for (std::int64_t row = 0; row < strip; ++row) {
+        for (std::int64_t i = 0; i < k; ++i)
+            out[i * strip + row] = row < count ? round_to_bf16(rows[row][i]) : 0.0F;
+    }
+}
+
+void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
+    auto* out = static_cast<float*>(packed);
+    for (std::int64_t row = 0; row < panel; ++row) {
+        for (std::int64_t i = 0; i < k; ++i)
+            out[i * panel + row] = round_to_bf16(weights[row * stride + i]);
+    }
+}
+
+void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t /*used*/, float* tile,
+              bool accumulate) {
+    const auto* a = static_cast<const float*>(packed_rows);
+    const auto* b = static_cast<const float*>(packed);
+    float32x4_t sums[strip][2];
+#pragma GCC unroll 8
+    for (int row = 0; row < strip; ++row) {
+        sums[row][0] = accumulate ? vld1q_f32(tile + row * panel) : vdupq_n_f32(0);
+        sums[row][1] = accumulate ? vld1q_f32(tile + row * panel + 4) : vdupq_n_f32(0);
+    }
+    for (std::int64_t i = 0; i < k; ++i) {
+        const float32x4_t left = vld1q_f32(b);
+        const float32x4_t right = vld1q_f32(b + 4);
+#pragma GCC unroll 8
+        for (int row = 0; row < strip; ++row) {
+            sums[row][0] = vfmaq_n_f32(sums[row][0], left, a[row]);
+            sums[row][1] = vfmaq_n_f32(sums[row][1], right, a[row]);
+        }
+        a += strip;
+        b += panel;
+    }
+#pragma GCC unroll 8
+    for (int row = 0; row < strip; ++row) {
+        vst1q_f32(tile + row * panel, sums[row][0]);
+        vst1q_f32(tile + row * panel + 4, sums[row][1]);
+    }
+}
+
+} // namespace
+
+const Kernel kernel_neon = {
+    .name = "neon",
+    .strip = strip,
+    .panel = panel,
+    .depth = 1,
+    .element_bytes = 4,
+    .block_rows = 128,
+    .begin = nullptr,
+    .end = nullptr,
+    .pack_rows = pack_rows,
+    .pack_weights = pack_weights,
+    .pack_nvfp4 = nullptr,
+    .multiply = multiply,
+};
+
+} // namespace twofold

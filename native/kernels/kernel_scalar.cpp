@@ -1,0 +1,64 @@
+// The plainest kernel: what the others are compared with, and what runs where none of them can.
+#include "kernels/bf16.h"
+#include "kernels/kernel.h"
+
+namespace twofold {
+namespace {
+
+constexpr std::int64_t strip = 4;
+constexpr std::int64_t panel = 8;
+
+// A strip is [K][4 rows], a panel [K][8 rows].
+void pack_rows(const float* const* rows, std::int64_t count, std::int64_t k, void* packed) {
+    auto* out = static_cast<float*>(packed);
+    for (std::int64_t i = 0; i < k; ++i) {
+        for (std::int64_t row = 0; row < strip; ++row)
+            out[i * strip + row] = row < count ? round_to_bf16(rows[row][i]) : 0.0F;
+    }
+}
+
+void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
+    auto* out = static_cast<float*>(packed);
+    for (std::int64_t i = 0; i < k; ++i) {
+        for (std::int64_t row = 0; row < panel; ++row)
+            out[i * panel + row] = round_to_bf16(weights[row * stride + i]);
+    }
+}
+
+void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t used, float* tile,
+              bool accumulate) {
+    const auto* a = static_cast<const float*>(packed_rows);
+    const auto* b = static_cast<const float*>(packed);
+    for (std::int64_t row = 0; row < used; ++row) {
+        float sums[panel] = {};
+        if (accumulate) {
+            for (std::int64_t column = 0; column < panel; ++column)
+                sums[column] = tile[row * panel + column];
+        }
+        for (std::int64_t i = 0; i < k; ++i) {
+            for (std::int64_t column = 0; column < panel; ++column)
+                sums[column] += a[i * strip + row] * b[i * panel + column];
+        }
+        for (std::int64_t column = 0; column < panel; ++column)
+            tile[row * panel + column] = sums[column];
+    }
+}
+
+} // namespace
+
+const Kernel kernel_scalar = {
+    .name = "scalar",
+    .strip = strip,
+    .panel = panel,
+    .depth = 1,
+    .element_bytes = 4,
+    .block_rows = 128,
+    .begin = nullptr,
+    .end = nullptr,
+    .pack_rows = pack_rows,
+    .pack_weights = pack_weights,
+    .pack_nvfp4 = nullptr,
+    .multiply = multiply,
+};
+
+} // namespace twofold
