@@ -532,6 +532,7 @@ void Session::reset_cancel() noexcept {
 }
 
 void Session::restore_decoder() {
+    require_owner();
     if (!decoder_dirty_)
         return;
     if (prefiller_)
@@ -544,7 +545,6 @@ double Session::restore_seconds() const {
 }
 
 std::uint64_t Session::decoder_checksum() {
-    require_owner();
     restore_decoder();
     std::uint64_t hash = 0xcbf29ce484222325ULL; // FNV-1a, eight bytes at a time
     for (const ggml_tensor* tensor : table_.decoder_tensors()) {
