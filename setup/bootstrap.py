@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,13 +32,14 @@ class Needs:
 
 
 def needs_of(arguments: Sequence[str]) -> Needs:
-    """`--help` alone needs only the Python packages; the demo and the tests need more."""
+    """Help needs only the Python packages; the demo, a chat without a model, and tests more."""
     command = arguments[0] if arguments else "--help"
     if command == "test":
         return Needs(demo_model=True, developing=True)
-    if command == "--help":
+    if "--help" in (command, *arguments):
         return Needs(engine=False)
-    return Needs(demo_model=command == "demo")
+    with_model = any(re.match(r"-m|--model\b", part) for part in arguments)
+    return Needs(demo_model=command == "demo" or (command == "chat" and not with_model))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -45,11 +47,15 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     context = Context(ROOT, cache_folder(os.environ))
+    if arguments[:1] == ["test"]:
+        refused = checks.refuse(arguments[1:])
+        if refused is not None:
+            return refused
     needs = needs_of(arguments)
     try:
         set_up(context, needs)
         if needs.developing:
-            return checks.main(context, arguments[1:])
+            return checks.main(context, fast="--fast" in arguments)
     except KeyboardInterrupt:
         context.progress.say("Stopped. What is done is kept; the same command goes on from here.")
         return STOPPED

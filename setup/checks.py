@@ -32,12 +32,17 @@ class Check:
     slow: bool = False
 
 
-def main(context: Context, arguments: Sequence[str]) -> int:
+def refuse(arguments: Sequence[str]) -> int | None:
+    """The exit code of arguments that run nothing, after saying how to call it; else None."""
+    if list(arguments) in ([], ["--fast"]):
+        return None
+    help_wanted = "--help" in arguments
+    print(USAGE, file=sys.stdout if help_wanted else sys.stderr)
+    return 0 if help_wanted else 2
+
+
+def main(context: Context, *, fast: bool) -> int:
     """Runs the checks, prints a summary, and returns 0 only if all succeeded."""
-    if arguments not in ([], ["--fast"]):
-        print(USAGE, file=sys.stderr)
-        return 0 if arguments == ["--help"] else 2
-    fast = bool(arguments)
     environ = {**os.environ, "PATH": build_path(context)} | find_compiler().environ
     results: list[tuple[str, bool, float]] = []
     for check in checks(context, fast=fast):

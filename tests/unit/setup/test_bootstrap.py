@@ -22,6 +22,10 @@ from tests.unit.setup.conftest import ROOT, alive
 
 def test_commands_ask_only_for_what_they_use() -> None:
     assert needs_of([]) == needs_of(["--help"]) == Needs(engine=False)
+    assert needs_of(["chat", "--help"]) == Needs(engine=False)
+    assert needs_of(["chat", "Hello"]) == Needs(demo_model=True)
+    for model in (["-m", "x.gguf"], ["-mx.gguf"], ["--model", "x.gguf"], ["--model=x.gguf"]):
+        assert needs_of(["chat", *model]) == Needs()
     assert needs_of(["doctor"]) == Needs()
     assert needs_of(["demo", "--json", "x"]) == Needs(demo_model=True)
     assert needs_of(["test"]) == Needs(demo_model=True, developing=True)

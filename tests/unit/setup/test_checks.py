@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setup import checks
+from setup import bootstrap, checks
 from setup.checks import Check
 from setup.context import Context
 
@@ -15,14 +15,9 @@ PASS = [sys.executable, "-c", "print('fine', flush=True)"]
 FAIL = [sys.executable, "-c", "raise SystemExit(3)"]
 
 
-def run(
-    context: Context,
-    monkeypatch: pytest.MonkeyPatch,
-    *given: Check,
-    arguments: list[str] | None = None,
-) -> int:
+def run(context: Context, monkeypatch: pytest.MonkeyPatch, *given: Check) -> int:
     monkeypatch.setattr(checks, "checks", lambda *_, **__: list(given))
-    return checks.main(context, arguments or [])
+    return checks.main(context, fast=False)
 
 
 def test_all_is_well_only_if_every_check_succeeds(
@@ -44,13 +39,15 @@ def test_a_failure_is_named_and_does_not_hide_what_comes_after(
     assert [line.split()[0] for line in summary] == ["FAILED", "ok"]
 
 
-def test_an_unknown_option_runs_nothing(
-    context: Context, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_an_unknown_option_sets_up_and_runs_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(context, monkeypatch, Check("one", [PASS]), arguments=["--slow"]) == 2
-    captured = capfd.readouterr()
-    assert captured.out == ""
-    assert "--fast" in captured.err
+    monkeypatch.setattr(bootstrap, "set_up", lambda *_: pytest.fail("set up"))
+    monkeypatch.setattr(bootstrap.signal, "signal", lambda *_: None)
+    assert bootstrap.main(["test", "--slow"]) == 2
+    assert "--fast" in capsys.readouterr().err
+    assert bootstrap.main(["test", "--help"]) == 0
+    assert "--fast" in capsys.readouterr().out
 
 
 def test_fast_leaves_out_the_sanitizers_and_slow_tests_only(context: Context) -> None:
