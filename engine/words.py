@@ -10,7 +10,9 @@ from engine.doctor import words as doctor
 from engine.errors import TwofoldError
 from engine.gguf import words as gguf
 from engine.kernels import words as kernels
+from engine.planner import words as planner
 from engine.prefiller import words as prefiller
+from engine.probe import words as probe
 from engine.runtime import words as runtime
 from engine.server import words as server
 
@@ -22,7 +24,9 @@ SENTENCES: dict[str, str] = {
     **doctor.SENTENCES,
     **gguf.SENTENCES,
     **kernels.SENTENCES,
+    **planner.SENTENCES,
     **prefiller.SENTENCES,
+    **probe.SENTENCES,
     **runtime.SENTENCES,
     **server.SENTENCES,
     **settings.SENTENCES,

@@ -18,6 +18,8 @@ COMMANDS = {
     "chat": "Chat with a model in the terminal.",
     "serve": "Run the engine as a server for OpenAI's clients, on this machine.",
     "prefiller": "Build, describe or check a prefiller.",
+    "plan": "Plan a model's memory, here or on another machine, and predict its times.",
+    "probe": "Find out what this machine is and how fast: devices, memory, disks.",
     "bench": "Measure time to first token, the disk, or made-up models.",
     "doctor": "Check this machine, the library and the folders.",
 }

@@ -90,12 +90,14 @@ class ModelFacts(Data):
 
 class PrefillerFacts(Data):
     """A prefiller: bytes of each block, and whether it belongs to the decoder (`matched`), with
-    the reasons. `assumed`: there is none; this is what one built for the decoder would be."""
+    the reasons; without `fits` the two cannot compute at all. `assumed`: there is none; this is
+    what one built for the decoder would be."""
 
     name: str
     block_bytes: tuple[int, ...]
     matched: bool
     reasons: tuple[str, ...] = ()
+    fits: bool = True
     assumed: bool = False
 
     @property
@@ -161,12 +163,13 @@ def prefiller_facts(prefiller: Prefiller, model: GgufModel, facts: ModelFacts) -
     for tensor in prefiller.tensors:
         if tensor.block < len(sizes):
             sizes[tensor.block] += tensor.nbytes
-    matched, reasons = True, ()
-    if not facts.experts:
-        pairing = check_pairing(prefiller, model)
-        matched, reasons = pairing.matched, pairing.reasons
+    pairing = None if facts.experts else check_pairing(prefiller, model)
     return PrefillerFacts(
-        name=prefiller.path.name, block_bytes=tuple(sizes), matched=matched, reasons=reasons
+        name=prefiller.path.name,
+        block_bytes=tuple(sizes),
+        matched=pairing is None or pairing.matched,
+        reasons=pairing.reasons if pairing else (),
+        fits=pairing is None or pairing.fits,
     )
 
 

@@ -19,6 +19,7 @@ from engine.planner.facts import ModelFacts, PrefillerFacts, assumed_prefiller
 from engine.planner.layout import Layout, Task, filled
 from engine.planner.machine import Machine, machine
 from engine.planner.memory import GIB, MeasuredMemory
+from engine.planner.rates import CPU
 from engine.planner.request import PlanRequest
 from engine.planner.times import crossover, prompt_seconds
 from engine.planner.words import remark
@@ -113,9 +114,11 @@ class _Planner:
             if not asked:
                 return None
         if not prefiller.matched:
-            forced = self.request.force_pairing
+            forced = self.request.force_pairing and prefiller.fits
             reasons = "; ".join(prefiller.reasons) or "nothing says so"
             code = "plan.pairing_forced" if forced else "plan.pairing_mismatch"
+            if not prefiller.fits:
+                code = "plan.pairing_impossible"
             self._warn(code, reasons=reasons)
             if not forced:
                 return None
@@ -232,7 +235,7 @@ class _Planner:
         layout = choice.layout
         mode: Path = "autocast" if self.request.mode == "autocast" else layout.path
         forecasts = tuple(self._forecasts(layout))
-        costs = {forecast.path: forecast.cost for forecast in forecasts}
+        costs: dict[Path, PathCost] = {forecast.path: forecast.cost for forecast in forecasts}
         found = crossover(costs["decoder"], costs["odp"]) if "odp" in costs else None
         self._explain(layout, mode, costs)
         return Plan(
@@ -288,7 +291,7 @@ class _Planner:
             self._because("plan.you_chose", mode=mode)
         if layout.with_prefiller:
             self._explain_prefiller(layout, costs["decoder"])
-        self._because("plan.micro_batch", tokens=layout.micro_batch)
+            self._because("plan.micro_batch", tokens=layout.micro_batch)
         if mode == "autocast":
             self._warn("plan.autocast_unavailable")
         self._warn_of_memory(layout)
@@ -310,12 +313,12 @@ class _Planner:
             self._because("plan.all_streamed", blocks=disk, gib=gib, seconds=pass_s)
         else:
             self._because(
-                "plan.mixed_tiers",
+                "plan.mixed_tiers" if self.machine.host else "plan.partly_streamed",
                 blocks=layout.block_count,
                 device=tiers.count("device"),
                 host=tiers.count("host"),
                 disk=disk,
-                name=self.machine.name,
+                name=_shown(self.machine.name),
             )
         if layout.lent_bytes:
             self._because("plan.carve_out", slots=layout.slots, gib=layout.lent_bytes / GIB)
@@ -339,20 +342,20 @@ class _Planner:
                     "plan.does_not_fit",
                     needed_gib=(needed + room.margin) / GIB,
                     free_gib=room.free / GIB,
-                    name=room.device,
+                    name=_shown(room.device),
                 )
         if layout.near_blocks < layout.block_count:
             self._warn(
                 "plan.decoder_partly_on_host",
                 device=layout.near_blocks,
                 blocks=layout.block_count,
-                name=self.machine.name,
+                name=_shown(self.machine.name),
             )
         near = self.machine.near
         in_use = near.total - near.free
         tight = layout.near_blocks < layout.block_count or layout.streamed or layout.excess
         if in_use >= _MUCH_IN_USE and tight:
-            self._warn("plan.memory_in_use", gib=in_use / GIB, name=near.device)
+            self._warn("plan.memory_in_use", gib=in_use / GIB, name=_shown(near.device))
 
     def _warn_of_rates(self, layout: Layout) -> None:
         rates = self.machine.rates
@@ -369,3 +372,7 @@ class _Planner:
 
     def _warn(self, code: str, **data: object) -> None:
         self.warnings.append(remark(code, **data))
+
+
+def _shown(device: str) -> str:
+    return "the host" if device == CPU else device

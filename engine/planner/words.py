@@ -1,4 +1,4 @@
-"""The sentences of a plan's reasons and warnings."""
+"""The sentences of a plan's reasons, warnings and errors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from typing import Any
 
 from engine.api.plan import Remark
 
-# One entry a code; `{name}` takes the remark's data.
+# Errors.
 SENTENCES: dict[str, str] = {
+    "plan.unknown_device": "There is no device {device}; choose one of {known}.",
+    "plan.not_written": "The plan could not be written to {path}: {reason}. Choose another file.",
+}
+
+# One entry a code; `{name}` takes the remark's data.
+REMARKS: dict[str, str] = {
     # reasons
     "plan.you_chose": "You chose the path {mode}.",
     "plan.no_prefiller": (
@@ -21,6 +27,10 @@ SENTENCES: dict[str, str] = {
     "plan.mixed_tiers": (
         "Of {blocks} blocks of the prefiller, {device} stay in the memory of {name}, {host} in the "
         "host's memory, and {disk} come from the disk in each pass."
+    ),
+    "plan.partly_streamed": (
+        "Of {blocks} blocks of the prefiller, {device} stay in the memory of {name} and {disk} "
+        "come from the disk in each pass."
     ),
     "plan.all_streamed": (
         "No block of the prefiller fits into free memory, so all {blocks} come from the disk in "
@@ -58,6 +68,10 @@ SENTENCES: dict[str, str] = {
         "The prefiller is not known to belong to this decoder ({reasons}). A wrong one answers "
         "worse without any sign of it, so it is not used; choose another or force the pairing."
     ),
+    "plan.pairing_impossible": (
+        "The prefiller does not fit the decoder's weights ({reasons}), so it cannot be used at "
+        "all; choose the one that was made for this decoder."
+    ),
     "plan.pairing_forced": (
         "The prefiller is not known to belong to this decoder ({reasons}), and is used because "
         "you said so. Expect worse answers if it does not."
@@ -66,9 +80,9 @@ SENTENCES: dict[str, str] = {
         "There is no prefiller yet: the plan is for one built for this decoder."
     ),
     "plan.does_not_fit": (
-        "The plan needs {needed_gib:.1f} GiB of {name} with its margin, and {free_gib:.1f} GiB "
-        "are free. Close other programs, choose a shorter context or a smaller decoder, or "
-        "expect loading to fail."
+        "The plan needs {needed_gib:.1f} GiB of the memory of {name}, margin included, and "
+        "{free_gib:.1f} GiB are free. Close other programs, choose a shorter context or a smaller "
+        "decoder, or expect loading to fail."
     ),
     "plan.decoder_partly_on_host": (
         "Only {device} of the decoder's {blocks} blocks fit into the memory of {name}; the rest "
@@ -106,10 +120,11 @@ SENTENCES: dict[str, str] = {
         "for; answers about long prompts may be poor."
     ),
     "plan.memory_in_use": (
-        "Other programs use {gib:.1f} GiB of {name}; closing them would leave more room."
+        "Other programs use {gib:.1f} GiB of the memory of {name}; closing them would leave more "
+        "room."
     ),
 }
 
 
 def remark(code: str, **data: Any) -> Remark:
-    return Remark(code=code, sentence=SENTENCES[code].format(**data), data=data)
+    return Remark(code=code, sentence=REMARKS[code].format(**data), data=data)

@@ -56,10 +56,11 @@ class Learned(Data):
 def with_sample(learned: Learned, key: str, path: Path, sample: Sample) -> Learned:
     """`learned` and one more run; what is old or too much is gone."""
     pair = learned.pairs.get(key, Pair())
-    samples = {**pair.samples, path: (*pair.samples.get(path, ()), sample)}
-    now = sample.time
-    kept = {name: _kept(found, now) for name, found in samples.items()}
-    pairs = {**learned.pairs, key: Pair(samples=kept)}
+    samples: dict[Path, tuple[Sample, ...]] = dict(pair.samples)
+    samples[path] = (*samples.get(path, ()), sample)
+    for name, found in samples.items():
+        samples[name] = _kept(found, sample.time)
+    pairs = {**learned.pairs, key: Pair(samples=samples)}
     # The pairs used last stay.
     latest = sorted(pairs, key=lambda name: _latest(pairs[name]))[-PAIRS_KEPT:]
     return learned.model_copy(update={"pairs": {name: pairs[name] for name in latest}})

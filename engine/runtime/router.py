@@ -120,7 +120,7 @@ class Router:
         if not self._forecasts:
             self._forecasts = self._forecast(prefiller)
         samples = self._samples()
-        found = {
+        found: dict[Path, float] = {
             path: corrected(forecast.cost, samples.get(path, ()), tokens, cached)
             for path, forecast in self._forecasts.items()
         }

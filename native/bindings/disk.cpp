@@ -15,7 +15,8 @@ void bind_disk(nb::module_& m) {
         .def_ro("seconds", &ReadRate::seconds)
         .def_ro("direct", &ReadRate::direct);
     m.def("measure_read_rate", &measure_read_rate, nb::arg("path"), nb::arg("block_bytes"),
-          nb::arg("in_flight"), nb::arg("seconds"), nb::call_guard<nb::gil_scoped_release>(),
+          nb::arg("in_flight"), nb::arg("seconds"), nb::arg("start") = 0,
+          nb::call_guard<nb::gil_scoped_release>(),
           "Reads a file past the page cache, over again for about `seconds`, and returns a ReadRate.");
     m.def("drop_from_page_cache", &drop_from_page_cache, nb::arg("path"),
           nb::call_guard<nb::gil_scoped_release>(),

@@ -14,7 +14,7 @@
 namespace twofold {
 
 ReadRate measure_read_rate(const std::filesystem::path& path, std::size_t block_bytes, unsigned in_flight,
-                           double seconds) {
+                           double seconds, std::uint64_t start) {
     in_flight = std::max(1U, in_flight);
     block_bytes = std::max(direct_alignment, block_bytes / direct_alignment * direct_alignment);
     // Two jobs of `in_flight` requests each: the workers take up one while the other is being renewed.
@@ -37,7 +37,7 @@ ReadRate measure_read_rate(const std::filesystem::path& path, std::size_t block_
     const std::uint64_t blocks = std::max<std::uint64_t>(1, file_bytes / block_bytes);
     const std::size_t block = std::min<std::uint64_t>(block_bytes, file_bytes);
 
-    std::uint64_t position = 0; // in blocks
+    std::uint64_t position = start / block_bytes % blocks; // in blocks
     const auto submit = [&](std::byte* dst) {
         if (position == blocks) {
             position = 0;
@@ -52,12 +52,12 @@ ReadRate measure_read_rate(const std::filesystem::path& path, std::size_t block_
 
     drop_from_page_cache(path);
     ReadRate rate;
-    const auto start = FileReader::Clock::now();
+    const auto started = FileReader::Clock::now();
     std::array jobs{submit(memory.get()), submit(memory.get() + job_bytes)};
     for (std::size_t turn = 0; jobs[turn]; turn = 1 - turn) {
         const auto report = reader.wait(jobs[turn]);
         rate.bytes += report.bytes;
-        rate.seconds = std::chrono::duration<double>(report.finished - start).count();
+        rate.seconds = std::chrono::duration<double>(report.finished - started).count();
         jobs[turn] = rate.seconds < seconds ? submit(memory.get() + turn * job_bytes) : nullptr;
     }
     rate.direct = reader.direct(0);

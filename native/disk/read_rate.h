@@ -13,10 +13,10 @@ struct ReadRate {
     bool direct = false; // false: through the page cache, because the file system refuses anything else
 };
 
-// Reads `path` from start to end, over again, for about `seconds`: `in_flight` requests of `block_bytes` at
-// any time. `block_bytes` is rounded down to a multiple of direct_alignment and to the file's size. Throws
-// what FileReader throws, and Error "disk.file_empty" (path).
+// Reads `path` from byte `start` on and over again from its beginning, for about `seconds`: `in_flight`
+// requests of `block_bytes` at any time. `block_bytes` is rounded down to a multiple of direct_alignment and
+// to the file's size. Throws what FileReader throws, and Error "disk.file_empty" (path).
 ReadRate measure_read_rate(const std::filesystem::path& path, std::size_t block_bytes, unsigned in_flight,
-                           double seconds);
+                           double seconds, std::uint64_t start = 0);
 
 } // namespace twofold

@@ -1,0 +1,84 @@
+"""The planner against the published figures for Qwen3.8-27B on a DGX Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.api.hardware import Profile
+from engine.api.plan import Plan
+from engine.assets import asset
+from engine.planner.facts import assumed_prefiller
+from engine.planner.plan import make_plan
+from engine.planner.request import PlanRequest
+from tests.support.planning import card, decoder
+
+# Seconds to the first token: arXiv 2609.26333.
+PUBLISHED = {
+    "decoder": {128: 0.17, 1024: 1.17, 2048: 2.41, 4096: 5.24, 8192: 12.27, 16384: 25.9,
+                32768: 60.5},
+    "odp": {128: 3.04, 1024: 3.22, 2048: 3.31, 4096: 3.80, 8192: 6.90, 16384: 14.8, 32768: 38.6},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def streamed() -> Plan:
+    """As they ran it: every block from the disk, slots inside the decoder."""
+    model = decoder("qwen35", "27b", "IQ1_S")
+    spark = Profile.model_validate_json(Path(asset("profiles/dgx_spark.json")).read_bytes())
+    request = PlanRequest(mode="odp", context=32_768, device_blocks=0)
+    return make_plan(spark, model, assumed_prefiller(model), request)
+
+
+@pytest.mark.parametrize("path", ["decoder", "odp"])
+def test_every_published_time_is_predicted_within_15_percent(streamed: Plan, path: str) -> None:
+    forecast = next(found for found in streamed.forecasts if found.path == path)
+    for tokens, seconds in PUBLISHED[path].items():
+        assert forecast.at(tokens) == pytest.approx(seconds, rel=0.15), tokens
+
+
+def test_the_crossover_is_between_2k_and_4k(streamed: Plan) -> None:
+    assert streamed.crossover is not None
+    assert 2048 <= streamed.crossover <= 4096
+
+
+def test_streaming_takes_no_memory_of_its_own(streamed: Plan) -> None:
+    assert streamed.carve_out
+    assert streamed.lent_bytes == streamed.slots * streamed.slot_bytes > 0
+    assert {item.kind for item in streamed.memory}.isdisjoint({"slots", "resident_blocks"})
+
+
+@pytest.mark.parametrize("gib", [24, 32])
+def test_mixed_tiers_beat_pure_streaming_at_least_twofold(gib: int) -> None:
+    model = decoder("qwen35", "27b", "IQ2_XXS")
+    prefiller = assumed_prefiller(model)
+    machine = card(gib, used=1.0)
+    mixed = make_plan(machine, model, prefiller, PlanRequest(context=32_768))
+    pure = make_plan(
+        machine, model, prefiller,
+        PlanRequest(context=32_768, mode="odp", device_blocks=0, host_blocks=0),
+    )  # fmt: skip
+    ours, theirs = mixed.forecast(mixed.mode), pure.forecast("odp")
+    assert ours is not None
+    assert theirs is not None
+    assert mixed.fits
+    assert ours.at(2048) <= theirs.at(2048) / 2
+
+
+def test_without_spare_host_memory_a_24_gib_card_still_keeps_most_blocks() -> None:
+    model = decoder("qwen35", "27b", "IQ2_XXS")
+    request = PlanRequest(context=32_768, host_blocks=0)
+    machine = card(24, used=2.0, rates=card(24).rates.model_copy(update={"transfer_gbps": 12}))
+    plan = make_plan(machine, model, assumed_prefiller(model), request)
+    assert plan.mode == "odp"
+    assert plan.tier_count("host") == 0
+    assert 40 < plan.tier_count("device") < 64
+    pure = make_plan(
+        machine, model, assumed_prefiller(model),
+        PlanRequest(context=32_768, mode="odp", device_blocks=0, host_blocks=0),
+    )  # fmt: skip
+    ours, theirs = plan.forecast("odp"), pure.forecast("odp")
+    assert ours is not None
+    assert theirs is not None
+    assert ours.at(2048) <= theirs.at(2048) / 2
