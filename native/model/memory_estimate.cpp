@@ -40,6 +40,7 @@ std::vector<MemoryPart> estimate_memory(const MemoryQuestion& question) {
     context_options.n_ubatch = question.micro_batch;
     context_options.n_outputs_max = 1;
     context_options.op_offload = false;
+    context_options.swa_full = false;
     context_options.type_k = static_cast<ggml_type>(question.type_k);
     context_options.type_v = static_cast<ggml_type>(question.type_v);
     const std::unique_ptr<llama_context, decltype(&llama_free)> context(

@@ -229,6 +229,8 @@ Session::Context Session::make_context(const ContextParams& params, std::uint32_
     options.n_threads_batch = params.n_threads;
     // Offered host weights would be copied before the eval callback sees them.
     options.op_offload = false;
+    // Sliding windows hold a window and a micro-batch, not the whole context; checkpoints go further back.
+    options.swa_full = false;
     options.no_perf = true;
     take_last_library_error();
     return Context(llama_init_from_model(model_.get(), options));
