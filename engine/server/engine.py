@@ -134,6 +134,9 @@ class Engine:
         if request.prefiller is not None:
             _require_present(request.prefiller)
         self._abandon(Replaced())
+        return await self._load(request)
+
+    async def _load(self, request: LoadRequest) -> ModelInfo:
         loaded = self._loaded = asyncio.get_running_loop().create_future()
         loaded.add_done_callback(_retrieve)
         self._status, self._request = "loading", request
@@ -205,8 +208,7 @@ class Engine:
                 if isinstance(reply.event, PrefillProgress):
                     self.events.publish(RequestProgress(id=job.id, progress=reply.event))
         elif isinstance(reply, protocol.Done):
-            if job := self._jobs.get(reply.id):
-                job.end()
+            self._end_job(self._jobs.get(reply.id))
         elif isinstance(reply, protocol.Loading):
             self._on_loading(reply.fraction)
         elif isinstance(reply, protocol.Loaded):
@@ -237,7 +239,7 @@ class Engine:
         if reply.id is None:
             self._fail_load(reply.failure)
         elif job := self._jobs.get(reply.id):
-            job.end(reply.failure)
+            self._end_job(job, reply.failure)
         elif call := self._calls.pop(reply.id, None):
             call.set_exception(Failed(reply.failure))
 
@@ -295,8 +297,7 @@ class Engine:
         if job is self._running and self._worker is not None:
             self._start(self._interrupt(self._worker, job))
         else:
-            self._jobs.pop(job.id, None)
-            job.end(failure_of(Stopped()))
+            self._end_job(job, failure_of(Stopped()))
 
     async def cancel_all(self, job_id: str | None = None) -> int:
         """Stops one request or, without an id, all of them and a load. Gives how many."""
@@ -359,14 +360,21 @@ class Engine:
                 await worker.send(job.command)
                 await job.ended.wait()
         except TwofoldError as error:
-            job.end(failure_of(error))
+            self._end_job(job, failure_of(error))
         finally:
-            if self._running is job:
-                self._running = None
-            self._jobs.pop(job.id, None)
+            self._end_job(job)
             log.info("request.ended", extra=job.facts(with_texts=self._log_texts()))
             self._touch()
             self._publish_state()
+
+    def _end_job(self, job: Job | None, failure: Failure | None = None) -> None:
+        """Its client may see the end at once, so the engine is done with it before."""
+        if job is None:
+            return
+        if self._running is job:
+            self._running = None
+        self._jobs.pop(job.id, None)
+        job.end(failure)
 
     async def _interrupt(self, worker: WorkerProcess, job: Job) -> None:
         await worker.send(protocol.Cancel(id=job.id))
@@ -380,7 +388,7 @@ class Engine:
         """The worker with its model; waits for a load, and wakes a model that sleeps."""
         self.require_model()
         if self._asleep is not None and self._request is not None:
-            await self.load(self._request)
+            await self._load(self._request)
         elif self._status == "loading" and self._loaded is not None:
             await asyncio.shield(self._loaded)
         if self._worker is None:
@@ -396,7 +404,7 @@ class Engine:
 
     def _fail_jobs(self, failure: Failure) -> None:
         for job in list(self._jobs.values()):
-            job.end(failure)
+            self._end_job(job, failure)
         for call in self._calls.values():
             if not call.done():
                 call.set_exception(Failed(failure))

@@ -69,8 +69,8 @@ def finish_reason(report: TurnReport) -> FinishReason:
 class LogprobCollector:
     """Gives each text of an answer the tokens that it was made of.
 
-    Text is held back where a stop string or a tag may begin, so several tokens may belong to one
-    text. Those of reasoning, of calls and of stop strings belong to none.
+    Text is held back where a stop string or a tag may begin, so tokens and texts do not come in
+    step. Tokens of tags, reasoning, calls and stop strings belong to no text and are left out.
     """
 
     def __init__(self) -> None:
@@ -80,11 +80,25 @@ class LogprobCollector:
         """The tokens of `event`'s text, if it is one of the answer's."""
         if isinstance(event, TokenSampled):
             self._waiting.append(event)
-            return []
-        if isinstance(event, (AnswerText, ReasoningText, ToolCallMade)):
-            taken, self._waiting = self._waiting, []
-            return taken if isinstance(event, AnswerText) else []
+        elif isinstance(event, AnswerText):
+            return self._covering(event.text.encode())
         return []
+
+    def _covering(self, text: bytes) -> list[TokenSampled]:
+        waiting = [bytes(each.token.bytes) for each in self._waiting]
+        start = max(0, b"".join(waiting).rfind(text))
+        end = start + len(text)
+        taken: list[TokenSampled] = []
+        left: list[TokenSampled] = []
+        position = 0
+        for each, piece in zip(self._waiting, waiting, strict=True):
+            if position >= end:
+                left.append(each)
+            elif position + len(piece) > start:
+                taken.append(each)
+            position += len(piece)
+        self._waiting = left
+        return taken
 
 
 async def _finished(job: Job) -> tuple[TurnReport, list[TokenSampled]]:
