@@ -35,8 +35,8 @@ class LiveAnswer(QObject):
         self._changed = changed
         self._thought = thought
         self._live_text = LiveText()
-        self._text = ""
-        self._parsed = ""
+        self._text_now: Callable[[], str] | None = None
+        self._grown = False
         self._parsing = False
         self._ended = False
         self._settled: list[Row] = []
@@ -51,12 +51,13 @@ class LiveAnswer(QObject):
         return self._settled + self._live
 
     @property
-    def text(self) -> str:
-        return self._text
+    def started(self) -> bool:
+        return self._text_now is not None
 
-    def show_text(self, text: str) -> None:
-        """The whole text so far."""
-        self._text = text
+    def grow(self, text_now: Callable[[], str]) -> None:
+        """There is more text; `text_now` gives all of it when it is needed."""
+        self._text_now = text_now
+        self._grown = True
         if not self._timer.isActive() and not self._parsing:
             self._timer.start()
 
@@ -65,19 +66,19 @@ class LiveAnswer(QObject):
         self._timer.stop()
 
     def _parse(self) -> None:
-        if self._parsing or self._ended or self._text == self._parsed:
+        if self._parsing or self._ended or not self._grown or self._text_now is None:
             return
         self._parsing = True
-        text = self._text
+        self._grown = False
+        text = self._text_now()
         live_text = self._live_text
 
         def done(result: tuple[list[Segment], list[Segment]]) -> None:
             self._parsing = False
             if self._ended:
                 return
-            self._parsed = text
             self._show(*result)
-            if self._text != text:
+            if self._grown:
                 self._timer.start()
 
         self._background.run(lambda: live_text.update(text), done)

@@ -107,7 +107,8 @@ class ProseView(StillText):
         self._draw()
 
     def height_for(self, width: int) -> int:
-        self.document().setTextWidth(width)
+        # The widget lays its document out for its own width, whatever width the document is told.
+        self.resize(width, max(1, self.height()))
         return math.ceil(self.document().size().height())
 
     def redraw(self) -> None:

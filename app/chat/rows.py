@@ -36,6 +36,9 @@ Kind = Literal[
     "notice",
 ]  # fmt: skip
 
+# What a quiet button has around its words; it stands out so far, that they align with the text.
+QUIET_PADDING = 6
+
 _ids = itertools.count(1)
 
 
@@ -145,7 +148,7 @@ class _Actions(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        for widget in (self._older, self._version, self._newer, *self._buttons):
+        for widget in (*self._buttons, self._older, self._version, self._newer):
             layout.addWidget(widget)
         self._older.clicked.connect(lambda: act("older"))
         self._newer.clicked.connect(lambda: act("newer"))
@@ -175,7 +178,7 @@ class _Actions(QWidget):
     def controls(self) -> list[QWidget]:
         return [
             made
-            for made in (self._older, self._newer, *self._buttons)
+            for made in (*self._buttons, self._older, self._newer)
             if not made.isHidden() and made.isEnabled()
         ]
 
@@ -315,7 +318,9 @@ class ReasoningWidget(RowWidget):
         self._button = button("", "quiet")
         self._button.setIconSize(QSize(14, 14))
         self._button.clicked.connect(lambda: act("reasoning", self._row))
-        self.setLayout(row(self._button, None))
+        layout = row(self._button, None)
+        layout.setContentsMargins(-QUIET_PADDING, 0, 0, 0)
+        self.setLayout(layout)
 
     def show_row(self, row: Row) -> None:
         self._row = row
@@ -359,7 +364,9 @@ class FootWidget(RowWidget):
             ("edit", "pencil"), ("delete", "trash-2"),
         ]  # fmt: skip
         self._actions = _Actions(names, lambda name: act(name, self._row))
-        self.setLayout(row(self._report, None, self._actions))
+        layout = row(self._report, None, self._actions)
+        layout.setContentsMargins(-QUIET_PADDING, 0, 0, 0)
+        self.setLayout(layout)
 
     def show_row(self, row: Row) -> None:
         self._row = row

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
 from app.chat.grouping import Group
 from app.i18n import language, numbers, tr
@@ -31,6 +31,10 @@ LINE = Qt.ItemDataRole.UserRole
 
 
 class SidebarModel(QAbstractListModel):
+    """`renamed` is sent with the line and its new name."""
+
+    renamed = Signal(object, str)
+
     def __init__(self) -> None:
         super().__init__()
         self._lines: list[Line] = []
@@ -61,15 +65,26 @@ class SidebarModel(QAbstractListModel):
             return line
         if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
             return words_of(line)
+        if role == Qt.ItemDataRole.EditRole:
+            return line.words if isinstance(line, GroupLine) else line.title
         if role == Qt.ItemDataRole.ToolTipRole and not isinstance(line, GroupLine):
             return words_of(line)
         return None
+
+    def setData(self, index: _Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
+        line = self.line(index)
+        name = str(value).strip()
+        if line is None or role != Qt.ItemDataRole.EditRole or not name:
+            return False
+        self.renamed.emit(line, name)
+        return True
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
         line = self.line(index)
         if isinstance(line, GroupLine) and line.collapsed is None:
             return Qt.ItemFlag.ItemIsEnabled
-        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+        return flags if isinstance(line, Found) else flags | Qt.ItemFlag.ItemIsEditable
 
 
 def words_of(line: Line) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
-from app.chat.answer_words import Reading
 from app.chat.formula_cache import FormulaCache
 from app.chat.live_answer import LiveAnswer
 from app.chat.message_rows import (
@@ -23,6 +22,7 @@ from app.chat.message_rows import (
 from app.chat.prose import copy_text
 from app.chat.rows import Action, Problem, Row, RowWidget, Thought, make_row_widget
 from app.chat.transcript_view import TranscriptView
+from app.chat.writer import Writer
 from app.shell.background import Background
 from app.store.records import MessageRow
 from app.text.segments import Segment
@@ -57,6 +57,7 @@ class _Live:
     reading: Row | None
     notices: list[Row] = field(default_factory=list[Row])
     open: bool = False
+    thought_shown: bool = False
 
 
 class TranscriptController(QObject):
@@ -171,7 +172,7 @@ class TranscriptController(QObject):
         )
         self._set_rows()
 
-    def live_reading(self, state: Reading | str | None) -> None:
+    def live_reading(self, state: object) -> None:
         """How far the prompt is read, or what is waited for."""
         live = self._live
         if live is None:
@@ -188,23 +189,25 @@ class TranscriptController(QObject):
             self._live.notices.append(Row(self._live.message, "notice", words))
             self._set_rows()
 
-    def live_text(self, content: str, reasoning: str) -> None:
-        """All that has been written so far."""
+    def live_text(self, writer: Writer) -> None:
+        """There is more of the answer. The text is joined only as often as it is shown."""
         live = self._live
         if live is None:
             return
-        if live.reading is not None and (content or reasoning):
+        if live.reading is not None and (writer.has_content or writer.has_reasoning):
             live.reading = None
             self._flush.start()
-        if reasoning and reasoning != live.reasoning.text:
-            if not live.reasoning.text:
+        if writer.has_reasoning:
+            if not live.thought_shown:
+                live.thought_shown = True
                 self._flush.start()
-            live.reasoning.show_text(reasoning)
-        if content and content != live.answer.text:
+            if not writer.has_content or not live.reasoning.started:
+                live.reasoning.grow(lambda: writer.reasoning)
+        if writer.has_content:
             if live.thought.data.running:
                 live.thought.data = replace(live.thought.data, running=False)
                 self.view.row_changed(live.thought)
-            live.answer.show_text(content)
+            live.answer.grow(lambda: writer.content)
 
     def end_live(self) -> None:
         """The answer is done or not shown any more; `show` shows what was stored of it."""
@@ -287,7 +290,7 @@ class TranscriptController(QObject):
 
     def _live_rows(self, live: _Live) -> list[Row]:
         rows = [live.head, *live.notices]
-        if live.reasoning.text:
+        if live.thought_shown:
             rows.append(live.thought)
             if live.open:
                 rows += live.reasoning.rows

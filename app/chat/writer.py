@@ -75,6 +75,14 @@ class Writer(QObject):
         return "".join(self._reasoning)
 
     @property
+    def has_content(self) -> bool:
+        return any(self._content)
+
+    @property
+    def has_reasoning(self) -> bool:
+        return any(self._reasoning)
+
+    @property
     def started(self) -> TurnStarted | None:
         return self._started
 

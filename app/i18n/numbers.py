@@ -24,7 +24,9 @@ def seconds(value: float) -> str:
 
 def about(value: float) -> str:
     """An estimate has no decimals: about 3 s."""
-    return tr("units.about", time=seconds(max(1.0, round(value)) if value < 60 else value))
+    if value < 60:
+        return tr("units.about", time=tr("units.seconds", value=max(1, round(value))))
+    return tr("units.about", time=seconds(value))
 
 
 def rate(tokens_per_second: float) -> str:

@@ -1,6 +1,7 @@
 """The one list of the window's pages, in the order of the sidebar.
 
-A page's module has `make_page(context) -> Page`; it is imported when the page is first shown.
+A page's module has `make_page(context) -> Page`; it is imported when the page is first shown. The
+chat is part of the window itself: the sidebar belongs to it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ class PageEntry:
         return importlib.import_module(self.module).make_page(context)
 
 
-# The chat is what the sidebar's list opens, so it needs no button there.
 PAGES: tuple[PageEntry, ...] = (
-    PageEntry("chat", "message-square", "Ctrl+1", "app.chat.page", in_sidebar=False),
+    PageEntry("chat", "message-square", "Ctrl+1", "app.chat.chat_view", in_sidebar=False),
     PageEntry("shortcuts", "keyboard", "F1", "app.shell.shortcuts_page", in_sidebar=False),
 )

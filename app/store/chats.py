@@ -101,6 +101,10 @@ class ChatStore:
     def move(self, chat: int, folder: int | None) -> None:
         self._write("UPDATE chats SET folder = ? WHERE id = ?", folder, chat)
 
+    def set_updated(self, chat: int, updated: float) -> None:
+        """For imported chats, which bring their own time."""
+        self._write("UPDATE chats SET updated = ? WHERE id = ?", updated, chat)
+
     def set_settings(self, chat: int, settings: ChatSettings) -> None:
         self._write("UPDATE chats SET settings = ? WHERE id = ?", _settings_text(settings), chat)
 

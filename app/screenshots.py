@@ -1,0 +1,300 @@
+"""Draws every page and state of the window as PNG: `./twofold screenshots OUT`, then look.
+
+Nothing is loaded: the engine stands still in each state, the chats are samples.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from PySide6.QtCore import QPoint, QSize
+from PySide6.QtGui import QImage, QPainter
+from PySide6.QtWidgets import QApplication
+
+from app.chat.answer_words import reading
+from app.engine_client.client import Connection, EngineClient
+from app.engine_client.failures import failure
+from app.i18n import Language
+from app.main import Application
+from app.preferences import Preferences, PreferencesFile
+from app.sample_chats import SampleChats, fill
+from app.shell.window import MainWindow
+from app.store.chats import ChatStore
+from engine.api.engine import EngineState, LoadProgress, MemoryUse, ModelInfo
+from engine.api.turn import PrefillProgress
+
+SIZE = QSize(1180, 780)
+SETTLE_S = 0.35
+
+
+class StillEngine(EngineClient):
+    """An engine that is in whatever state it is put."""
+
+    def start(self) -> None:
+        pass
+
+    def put(
+        self, connection: Connection, state: EngineState, loading: LoadProgress | None = None
+    ) -> None:
+        self._state = state
+        self._set_connection(connection)
+        if connection is Connection.DIED:
+            self._failure = failure("window.engine_died", how="signal 9")
+        self.state_changed.emit(state)
+        if loading is not None:
+            self.loading.emit(loading)
+
+
+def sample_model() -> ModelInfo:
+    return ModelInfo(
+        id="qwen3.8-27b",
+        path=Path("Qwen3.8-27B-IQ2_XXS.gguf"),
+        name="Qwen3.8-27B IQ2_XXS",
+        architecture="qwen35",
+        file_bytes=8_900_000_000,
+        context=16_384,
+        trained_context=262_144,
+        micro_batch=2048,
+        blocks=64,
+        prefiller=Path("Qwen3.8-27B-NVFP4.gguf"),
+        prefiller_bytes=14_200_000_000,
+        memory=MemoryUse(weights=8_900_000_000, context=600_000_000, compute=500_000_000),
+    )
+
+
+@dataclass
+class Stage:
+    """What a scene works with: the running application, its sample chats and its engine."""
+
+    application: Application
+    engine: StillEngine
+    chats: SampleChats
+
+    @property
+    def window(self) -> MainWindow:
+        return self.application.window
+
+    def ready(self) -> None:
+        self.engine.put(Connection.CONNECTED, EngineState(status="ready", model=sample_model()))
+
+
+Scene = Callable[[Stage], None]
+
+
+def _starting(stage: Stage) -> None:
+    stage.engine.put(Connection.STARTING, EngineState(status="empty"))
+
+
+def _no_model(stage: Stage) -> None:
+    stage.engine.put(Connection.CONNECTED, EngineState(status="empty"))
+
+
+def _loading(stage: Stage) -> None:
+    stage.application.preferences.values.model = "Qwen3.8-27B-IQ2_XXS.gguf"
+    progress = LoadProgress(model="m", fraction=0.42, seconds=3.0, remaining_s=4.0)
+    stage.engine.put(
+        Connection.CONNECTED, EngineState(status="loading", loading=progress), progress
+    )
+
+
+def _died(stage: Stage) -> None:
+    stage.engine.put(Connection.DIED, EngineState(status="empty"))
+
+
+def _ready(stage: Stage) -> None:
+    stage.ready()
+
+
+def _answer(stage: Stage) -> None:
+    stage.ready()
+    stage.window.chat.open_chat(stage.chats.rich)
+
+
+def _long_list(stage: Stage) -> None:
+    stage.ready()
+    stage.window.chat.open_chat(stage.chats.rich, stage.chats.rich_message)
+
+
+def _why(stage: Stage) -> None:
+    _answer(stage)
+    _settle()
+    stage.window.chat.view.show_panel("why")
+
+
+def _settings(stage: Stage) -> None:
+    _answer(stage)
+    _settle()
+    stage.window.chat.view.show_panel("settings")
+
+
+def _reading(stage: Stage) -> None:
+    stage.ready()
+    stage.window.chat.open_chat(stage.chats.contract)
+    _settle()
+    chat = stage.window.chat
+    question = chat.messages[0]
+    chat.transcript.show([question])
+    chat.transcript.begin_live(chat.messages[1])
+    progress = PrefillProgress(
+        path="odp",
+        reason="",
+        tokens_done=4096,
+        tokens_total=8431,
+        block=38,
+        blocks=64,
+        bytes_read=19_400_000_000,
+        seconds=3.8,
+    )
+    chat.transcript.live_reading(reading(progress, 2048))
+    chat.composer.set_busy(True)
+
+
+def _error(stage: Stage) -> None:
+    stage.ready()
+    stage.window.chat.open_chat(stage.chats.failed)
+
+
+def _search(stage: Stage) -> None:
+    stage.ready()
+    stage.window.chat.open_chat(stage.chats.contract)
+    stage.window.sidebar.view.search.setText("contract" if stage.chats.language == "en" else "계약")
+
+
+def _toast(stage: Stage) -> None:
+    _answer(stage)
+    _settle()
+    stage.window.sidebar.set_current(stage.chats.contract)
+    index = stage.window.sidebar.model.index_of(stage.chats.failed)
+    stage.window.sidebar.view.list.delete_asked.emit(index)
+
+
+def _composer(stage: Stage) -> None:
+    stage.ready()
+    composer = stage.window.chat.composer
+    composer.view.text.setPlainText(stage.chats.typed)
+    folder = Path(tempfile.mkdtemp())
+    for name in ("contract-2026-final-signed-by-both-parties.txt", "notes.md"):
+        (folder / name).write_text("word " * 9000)
+    composer.attach(sorted(folder.iterdir()))
+
+
+def _rtl(stage: Stage) -> None:
+    stage.ready()
+    stage.window.chat.open_chat(stage.chats.rtl)
+
+
+def _shortcuts(stage: Stage) -> None:
+    stage.ready()
+    stage.window.show_page("shortcuts")
+
+
+SCENES: dict[str, Scene] = {
+    "chat-starting": _starting,
+    "chat-no-model": _no_model,
+    "chat-loading": _loading,
+    "chat-engine-died": _died,
+    "chat-ready": _ready,
+    "chat-answer": _answer,
+    "chat-question": _long_list,
+    "chat-why": _why,
+    "chat-settings": _settings,
+    "chat-reading": _reading,
+    "chat-error": _error,
+    "chat-search": _search,
+    "chat-deleted": _toast,
+    "chat-composer": _composer,
+    "chat-rtl": _rtl,
+    "shortcuts": _shortcuts,
+}
+
+Mode = Literal["light", "dark"]
+
+
+def draw(
+    out: Path, scenes: Sequence[str], mode: Mode, language: Language, scale: float
+) -> list[Path]:
+    """Draws the scenes in one theme, language and font size; gives the files."""
+    out.mkdir(parents=True, exist_ok=True)
+    files: list[Path] = []
+    for name in scenes:
+        with tempfile.TemporaryDirectory(prefix="twofold-screens-") as folder:
+            files.append(_draw_one(Path(folder), out, name, mode, language, scale))
+    return files
+
+
+def _draw_one(
+    folder: Path, out: Path, name: str, mode: Mode, language: Language, scale: float
+) -> Path:
+    preferences = PreferencesFile(folder / "window.json")
+    preferences.values = Preferences(
+        theme=mode, language=language, window=(0, 0, SIZE.width(), SIZE.height())
+    )
+    preferences.save()
+    store = ChatStore(folder / "chats.db")
+    chats = fill(store, language)
+    store.close()
+    application = Application(data=folder, config=folder, make_engine=StillEngine)
+    engine = application.engine
+    assert isinstance(engine, StillEngine)
+    application.start()
+    _settle()
+    SCENES[name](Stage(application, engine, chats))
+    _settle()
+    _settle()
+    window = application.window
+    image = QImage(window.size() * scale, QImage.Format.Format_RGB32)
+    image.setDevicePixelRatio(scale)
+    painter = QPainter(image)
+    window.render(painter, QPoint())
+    painter.end()
+    path = out / f"{name}-{mode}-{language}-{round(scale * 100)}.png"
+    image.save(str(path))
+    window.close()
+    _settle()
+    return path
+
+
+def _settle() -> None:
+    """Lets everything that was asked for arrive."""
+    end = time.monotonic() + SETTLE_S
+    while time.monotonic() < end:
+        QApplication.processEvents()
+        time.sleep(0.005)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """OUT [SCENE ...] draws all scenes, or these, in both themes and languages, at 100 and 200%."""
+    if not arguments or arguments[0].startswith("-"):
+        print("Usage: ./twofold screenshots OUT [SCENE ...]", file=sys.stderr)
+        return 2
+    scenes = list(arguments[1:]) or list(SCENES)
+    if unknown := set(scenes) - set(SCENES):
+        print(
+            f"No such scene: {', '.join(sorted(unknown))}. There are: {', '.join(SCENES)}.",
+            file=sys.stderr,
+        )
+        return 2
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    application = QApplication(["twofold"])
+    application.setStyle("Fusion")
+    variants: list[tuple[Mode, Language, float]] = [
+        ("light", "en", 1.0),
+        ("dark", "en", 1.0),
+        ("light", "ko", 1.0),
+        ("dark", "ko", 2.0),
+    ]
+    for mode, language, scale in variants:
+        for path in draw(Path(arguments[0]), scenes, mode, language, scale):
+            print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
