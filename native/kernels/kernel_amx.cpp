@@ -18,12 +18,19 @@ struct TileConfig {
 alignas(64) const TileConfig tile_config = {
     1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 
+// The library configures each of its threads once and relies on that ever after: it is put back by end().
+alignas(64) thread_local TileConfig found_config;
+
 void begin() {
+    _tile_storeconfig(&found_config);
     _tile_loadconfig(&tile_config);
 }
 
 void end() {
-    _tile_release();
+    if (found_config.palette == 0)
+        _tile_release();
+    else
+        _tile_loadconfig(&found_config);
 }
 
 // A strip is [K / 32][2 halves][16 rows][32].
