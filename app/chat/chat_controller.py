@@ -489,12 +489,11 @@ class ChatController(QObject):
         state = self._engine.state
         model = state.model
         if model is None:
-            self.view.model.setText(tr("chat.no_model"))
+            self.view.model.show_words(tr("chat.no_model"))
         elif model.prefiller is not None:
-            self.view.model.setText(tr("chat.with_prefiller", model=model.name))
+            self.view.model.show_words(tr("chat.with_prefiller", model=model.name))
         else:
-            self.view.model.setText(model.name)
-        self.view.model.setAccessibleName(self.view.model.text())
+            self.view.model.show_words(model.name)
         self._show_empty(state)
         has_messages = bool(self.messages)
         self.view.show_status(self._status_words(state) if has_messages else "")

@@ -17,7 +17,7 @@ from app.chat.panels import ChatSettingsPanel, WhyPanel
 from app.chat.transcript_view import TranscriptView
 from app.i18n import numbers, tr
 from app.shell.page import Page
-from app.shell.widgets import button, icon_button, label, restyle, row
+from app.shell.widgets import ElidedButton, button, icon_button, label, restyle, row
 from app.theme.tokens import COLUMN_WIDTH
 
 PATHS = ("auto", "decoder", "resident", "odp", "autocast")
@@ -57,13 +57,12 @@ class EmptyChat(QWidget):
         inner.addSpacing(8)
         inner.addLayout(row(None, self.models, self.demo, self.restart, None, spacing=12))
         holder = QWidget()
-        holder.setMaximumWidth(520)
+        holder.setFixedWidth(440)
         holder.setLayout(inner)
         layout = QVBoxLayout(self)
         layout.addStretch(2)
-        layout.addWidget(holder, 0, Qt.AlignmentFlag.AlignHCenter)
+        layout.addLayout(row(None, holder, None))
         layout.addStretch(3)
-        holder.setMinimumWidth(360)
 
     def show_state(
         self,
@@ -120,7 +119,7 @@ class ChatView(Page):
         self, transcript: TranscriptView, composer: QWidget, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        self.model = button("", "quiet")
+        self.model = ElidedButton("quiet")
         self.model.setToolTip(tr("chat.model_tip"))
         self.path = QComboBox()
         self.path.setAccessibleName(tr("chat.path"))

@@ -18,6 +18,7 @@ from app.theme.tokens import RADIUS
 
 HEAD_HEIGHT = 36
 PADDING = 12
+BELOW = 10  # free space below the block
 COPIED_MS = 1500
 
 
@@ -43,6 +44,7 @@ class CodeView(QWidget):
         self._head.setVisible(segment.source is not None)
         layout.addWidget(self._head)
         layout.addWidget(self._text)
+        self._below = layout
         self._copied = QTimer(self)
         self._copied.setSingleShot(True)
         self._copied.setInterval(COPIED_MS)
@@ -56,6 +58,7 @@ class CodeView(QWidget):
     def show_segment(self, segment: Code) -> None:
         self._segment = segment
         self._head.setVisible(segment.source is not None)
+        self._below.setContentsMargins(PADDING, 0, PADDING, BELOW + 2 if segment.last else 0)
         self._draw()
 
     def redraw(self) -> None:
@@ -68,7 +71,7 @@ class CodeView(QWidget):
         if document.idealWidth() > width - 2 * PADDING:
             height += self._text.horizontalScrollBar().sizeHint().height()
         head = HEAD_HEIGHT if self._segment.source is not None else 0
-        return height + head + (PADDING if self._segment.last else 0)
+        return height + head + (PADDING + BELOW if self._segment.last else 0)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """A frame that is closed where the block begins and ends."""
@@ -77,7 +80,7 @@ class CodeView(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         radius = RADIUS.control
         top = 0.5 if self._segment.source is not None else -radius * 2.0
-        bottom = self.height() - 0.5 if self._segment.last else self.height() + radius * 2.0
+        bottom = self.height() - BELOW - 0.5 if self._segment.last else self.height() + radius * 2.0
         path = QPainterPath()
         path.addRoundedRect(QRectF(0.5, top, self.width() - 1, bottom - top), radius, radius)
         painter.fillPath(path, theme().qcolour("surface"))

@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
-    QFormLayout,
     QGridLayout,
     QLabel,
     QLineEdit,
@@ -139,9 +138,10 @@ class ChatSettingsPanel(Panel):
         self._prompt.setFixedHeight(140)
         self._prompt.textChanged.connect(self._on_changed)
         self._numbers: dict[str, QSpinBox | QDoubleSpinBox] = {}
-        form = QFormLayout()
+        form = QGridLayout()
         form.setHorizontalSpacing(12)
         form.setVerticalSpacing(8)
+        form.setColumnStretch(0, 1)
         defaults = SamplingSettings()
         for name, low, high, step, digits in _NUMBERS:
             control = _number(low, high, step, digits)
@@ -155,7 +155,11 @@ class ChatSettingsPanel(Panel):
             self._numbers[name] = control
             caption = label(words, "small")
             caption.setToolTip(tr(f"sampling.{name}_hint"))
-            form.addRow(caption, control)
+            control.setFixedWidth(124)
+            control.lineEdit().setTextMargins(8, 0, 0, 0)
+            line = form.rowCount()
+            form.addWidget(caption, line, 0)
+            form.addWidget(control, line, 1)
         self._name = QLineEdit()
         self._name.setPlaceholderText(tr("chat_settings.preset_name"))
         self._name.setAccessibleName(tr("chat_settings.preset_name"))

@@ -26,10 +26,13 @@ def document_style(*, secondary: bool) -> str:
     size = theme().px(TYPE.body if secondary else TYPE.transcript)
     code = theme().px(TYPE.code)
     mono = theme().code_font().family()
-    height = round(TYPE.line_height * 100)
+    height = round(TYPE.line_height * size)
     return f"""
     body, p, li, td, th, blockquote {{ font-size: {size}px; color: {text}; }}
-    p, li {{ line-height: {height}%; margin-top: 0; margin-bottom: 10px; }}
+    p, li {{ line-height: {height}px; -qt-line-height-type: minimum; margin-top: 0; }}
+    p {{ margin-bottom: 12px; }}
+    li {{ margin-bottom: 4px; }}
+    .plain {{ white-space: pre-wrap; margin-bottom: 0; }}
     .formula {{ margin-left: 24px; }}
     h1 {{ font-size: {size + 6}px; font-weight: 600; margin-top: 16px; margin-bottom: 8px; }}
     h2 {{ font-size: {size + 3}px; font-weight: 600; margin-top: 16px; margin-bottom: 8px; }}
@@ -107,8 +110,9 @@ class ProseView(StillText):
         self._draw()
 
     def height_for(self, width: int) -> int:
-        # The widget lays its document out for its own width, whatever width the document is told.
-        self.resize(width, max(1, self.height()))
+        # A fixed width, because a widget that is not shown yet lays out for a width of its own.
+        self.setLineWrapMode(StillText.LineWrapMode.FixedPixelWidth)
+        self.setLineWrapColumnOrWidth(width)
         return math.ceil(self.document().size().height())
 
     def redraw(self) -> None:
@@ -127,8 +131,7 @@ class ProseView(StillText):
         document = self.document()
         document.setDefaultStyleSheet(document_style(secondary=self._secondary))
         if isinstance(segment, Plain):
-            document.setDefaultFont(theme().font(TYPE.transcript))
-            self.setPlainText(segment.text)
+            self.setHtml(f'<p class="plain">{_escaped(segment.text)}</p>')
             return
         html = segment.html
         self._images = {}

@@ -36,8 +36,10 @@ Kind = Literal[
     "notice",
 ]  # fmt: skip
 
-# What a quiet button has around its words; it stands out so far, that they align with the text.
-QUIET_PADDING = 6
+# Rows are this much wider than the column on both sides, so that a button's frame can stand out
+# while its words align with the text; a quiet button has QUIET of it around its words.
+INSET = 8
+QUIET = 6
 
 _ids = itertools.count(1)
 
@@ -96,7 +98,7 @@ class RowWidget(QWidget):
         if layout is None:
             return self.sizeHint().height()
         if layout.hasHeightForWidth():
-            return layout.totalHeightForWidth(width)
+            return layout.totalHeightForWidth(width + 2 * INSET)
         return layout.totalSizeHint().height()
 
     def set_active(self, active: bool) -> None:
@@ -203,6 +205,7 @@ class HeadWidget(RowWidget):
         self._actions = _Actions(names, lambda name: act(name, self._row))
         self._who = label("")
         layout = row(self._who, None, self._actions)
+        layout.setContentsMargins(INSET, 0, INSET, 0)
         self.setLayout(layout)
         self.setFixedHeight(28)
 
@@ -234,7 +237,7 @@ class FilesWidget(RowWidget):
     def __init__(self, made_for: Row, parent: QWidget) -> None:
         super().__init__(made_for.message, parent)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 4)
+        layout.setContentsMargins(INSET, 0, INSET, 4)
         layout.setSpacing(4)
         files: tuple[Attachment, ...] = made_for.data
         for item in files:
@@ -273,7 +276,7 @@ class ProseWidget(RowWidget):
 
     def height_for(self, width: int) -> int:
         height = self._view.height_for(width - self._indent)
-        self._view.setGeometry(self._indent, 0, width - self._indent, height)
+        self._view.setGeometry(INSET + self._indent, 0, width - self._indent, height)
         return height
 
     def redraw(self) -> None:
@@ -290,7 +293,7 @@ class CodeWidget(RowWidget):
 
     def height_for(self, width: int) -> int:
         height = self._view.height_for(width)
-        self._view.setGeometry(0, 0, width, height)
+        self._view.setGeometry(INSET, 0, width, height)
         return height
 
     def redraw(self) -> None:
@@ -319,7 +322,7 @@ class ReasoningWidget(RowWidget):
         self._button.setIconSize(QSize(14, 14))
         self._button.clicked.connect(lambda: act("reasoning", self._row))
         layout = row(self._button, None)
-        layout.setContentsMargins(-QUIET_PADDING, 0, 0, 0)
+        layout.setContentsMargins(INSET - QUIET, 0, INSET, 0)
         self.setLayout(layout)
 
     def show_row(self, row: Row) -> None:
@@ -365,7 +368,7 @@ class FootWidget(RowWidget):
         ]  # fmt: skip
         self._actions = _Actions(names, lambda name: act(name, self._row))
         layout = row(self._report, None, self._actions)
-        layout.setContentsMargins(-QUIET_PADDING, 0, 0, 0)
+        layout.setContentsMargins(INSET - QUIET, 0, INSET, 0)
         self.setLayout(layout)
 
     def show_row(self, row: Row) -> None:
@@ -418,7 +421,7 @@ class ReadingWidget(RowWidget):
         self._stop = icon_button("x", tr("actions.stop"), size=16)
         self._stop.clicked.connect(lambda: act("stop", self._row))
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 8)
+        layout.setContentsMargins(INSET, 0, INSET, 8)
         layout.setSpacing(4)
         layout.addLayout(row(self._title, self._tokens, None, self._stop))
         layout.addWidget(self._bar)
@@ -486,7 +489,7 @@ class ProblemWidget(RowWidget):
         whole.addWidget(picture)
         whole.addLayout(inner, 1)
         outer = QVBoxLayout(self)
-        outer.setContentsMargins(0, 4, 0, 4)
+        outer.setContentsMargins(INSET, 4, INSET, 4)
         outer.addWidget(card)
 
     def show_row(self, row: Row) -> None:
@@ -513,7 +516,7 @@ class NoticeWidget(RowWidget):
         picture.setFixedWidth(20)
         self._words: QLabel = label("", "warn", wrap=True)
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 2, 0, 6)
+        layout.setContentsMargins(INSET, 2, INSET, 6)
         layout.addWidget(picture, 0, Qt.AlignmentFlag.AlignTop)
         layout.addWidget(self._words, 1)
 

@@ -126,7 +126,10 @@ class _Delegate(QStyledItemDelegate):
 
     def _paint_snippet(self, painter: QPainter, area: QRect, found: Found) -> None:
         """The found words stand out."""
-        layout = QTextLayout(found.snippet, theme().font(TYPE.small))
+        painter.setFont(theme().font(TYPE.small))
+        mode = Qt.TextElideMode.ElideRight
+        words = painter.fontMetrics().elidedText(found.snippet, mode, area.width())
+        layout = QTextLayout(words, theme().font(TYPE.small))
         formats: list[QTextLayout.FormatRange] = []
         for start, end in found.spans:
             span = QTextLayout.FormatRange()

@@ -14,7 +14,7 @@ from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
-from app.chat.rows import Row, RowWidget
+from app.chat.rows import INSET, Row, RowWidget
 from app.i18n import tr
 from app.shell.widgets import icon_button
 from app.theme.theme import theme
@@ -249,7 +249,8 @@ class TranscriptView(QAbstractScrollArea):
             widget = self._shown.get(row.id)
             if widget is None:
                 continue
-            widget.setGeometry(left, offset + row.gap - value, width, row.height - row.gap)
+            top, height = offset + row.gap - value, row.height - row.gap
+            widget.setGeometry(left - INSET, top, width + 2 * INSET, height)
             if not widget.isVisible():
                 widget.show()
             for control in widget.controls():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -54,6 +55,38 @@ def icon_button(name: str, tip: str, *, token: str = "text_2", size: int = 18) -
     made.setAccessibleName(tip)
     made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     return made
+
+
+class ElidedButton(QPushButton):
+    """Words of any length in the room that there is; `words` are all of them."""
+
+    def __init__(self, kind: ButtonKind) -> None:
+        super().__init__()
+        self.setProperty("kind", kind)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self._words = ""
+
+    def show_words(self, words: str) -> None:
+        self._words = words
+        self.setAccessibleName(words)
+        self.updateGeometry()
+        self._fit()
+
+    def sizeHint(self) -> QSize:
+        size = super().sizeHint()
+        return QSize(self.fontMetrics().horizontalAdvance(self._words) + 16, size.height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(80, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        room = max(40, self.width() - 14)
+        mode = Qt.TextElideMode.ElideMiddle
+        self.setText(self.fontMetrics().elidedText(self._words, mode, room))
 
 
 def rule() -> QFrame:

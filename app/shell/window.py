@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QRect, Qt, Signal
-from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeySequence, QShortcut
+from PySide6.QtGui import QCloseEvent, QGuiApplication, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QMainWindow,
     QPushButton,
@@ -131,6 +131,11 @@ class MainWindow(QMainWindow):
         self.remember_place()
         self.closing.emit()
         super().closeEvent(event)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        if self.page == "chat":
+            self.chat.composer.view.text.setFocus()
 
     def _restore_place(self) -> None:
         values = self._context.preferences.values

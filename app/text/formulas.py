@@ -30,7 +30,11 @@ def draw(formula: Formula) -> Drawing | None:
     """None if it is not a formula that the library understands. Takes some 20 ms the first time."""
     if len(formula.latex) > LONGEST:
         return None
-    from ziamath.zmath import Latex  # slow to import, and most messages have no formula
+    # Slow to import, and most messages have no formula.
+    from ziamath.config import config
+    from ziamath.zmath import Latex
+
+    config.svg2 = False  # each glyph drawn where it stands: Qt does not know <symbol>
 
     try:
         with _lock:
