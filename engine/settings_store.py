@@ -64,7 +64,7 @@ class SettingsStore:
         self.file = file or settings_file()
         self._environment = os.environ if environment is None else environment
         self._flags = flags or {}
-        self.current, self._sources = self._read(_read_file(self.file))
+        self.current, self._sources = self._read(_parsed(self.file, _text(self.file)))
 
     def infos(self) -> list[SettingInfo]:
         """All settings in the order of their declaration."""
@@ -79,18 +79,27 @@ class SettingsStore:
         Gives the names of those that take effect at the next start. Nothing is changed if one of
         them is refused. A value that environment or flag sets stays theirs.
         """
-        document = tomlkit.parse(_text(self.file))
+        text = _text(self.file)
+        wanted: dict[str, Any] = _parsed(self.file, text)
         for name, value in changes.items():
-            section, _, key = name.partition(".")
             _require_known(name, "file")
-            table = document.setdefault(section, tomlkit.table())
+            section, _, key = name.partition(".")
+            table = wanted.setdefault(section, {})
             if value is None:
                 table.pop(key, None)
             else:
                 table[key] = value
-        text = tomlkit.dumps(document)
-        self.current, self._sources = self._read(tomllib.loads(text))
-        _write(self.file, text)
+        current, sources = self._read(wanted)
+        document = tomlkit.parse(text)
+        for name, value in changes.items():
+            section, _, key = name.partition(".")
+            table = cast("dict[str, Any]", document.setdefault(section, tomlkit.table()))
+            if value is None:
+                table.pop(key, None)
+            else:
+                table[key] = value
+        _write(self.file, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
+        self.current, self._sources = current, sources
         restart = {info.name for info in self.infos() if info.restart}
         return [name for name in changes if name in restart]
 
@@ -142,10 +151,9 @@ def _require_known(name: str, source: Source) -> FieldInfo:
     known = dict(_fields())
     if name in known:
         return known[name]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    if not close:  # the right key in the wrong section
-        key = name.rpartition(".")[2]
-        close = [full for full in known if full.rpartition(".")[2] == key]
+    key = name.rpartition(".")[2]
+    close = [full for full in known if full.rpartition(".")[2] == key]  # in another section
+    close = close or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     suggestion = f"Did you mean {close[0]}?" if close else "See ./twofold serve --help."
     raise UnknownSetting(name=name, source=source, suggestion=suggestion)
 
@@ -226,9 +234,9 @@ def _text(file: Path) -> str:
         raise SettingsUnreadable(path=str(file), problem=str(error)) from error
 
 
-def _read_file(file: Path) -> dict[str, Any]:
+def _parsed(file: Path, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(_text(file))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SettingsUnreadable(path=str(file), problem=str(error)) from error
 

@@ -125,6 +125,7 @@ class ToolStream:
         self._tools = tools
         self._held = ""
         self._inside = False
+        self._gap = ""  # white space before the call
         self._begun = False  # some of the answer is out
         self._called = False
 
@@ -155,7 +156,9 @@ class ToolStream:
             return True
         at = self._held.find(form.start)
         if at >= 0 and not (form.first and self._held[:at].strip()):
-            if before := self._held[:at].rstrip():
+            before = self._held[:at].rstrip()
+            self._gap = self._held[len(before) : at]
+            if before:
                 self._text(before, events)
             self._held = self._held[at + (0 if form.first else len(form.start)) :]
             self._inside = True
@@ -172,20 +175,23 @@ class ToolStream:
         at = self._held.find(end) if end else -1
         if end is None or at < 0:
             return True
-        self._read_block(self._held[:at], events, end)
-        self._held = self._held[at + len(end) :].lstrip()
+        called = self._read_block(self._held[:at], events, end)
+        rest = self._held[at + len(end) :]
+        self._held = rest.lstrip() if called else rest
         self._inside = False
         return False
 
-    def _read_block(self, block: str, events: list[AnswerText | ToolCallMade], end: str) -> None:
+    def _read_block(self, block: str, events: list[AnswerText | ToolCallMade], end: str) -> bool:
+        """Gives the block's calls, or its text if it holds none; true if it does."""
         try:
             calls = self._form.read(block, self._tools)
         except (ValueError, KeyError, TypeError):
             start = "" if self._form.first else self._form.start
-            self._text(start + block + end, events)
-            return
+            self._text(self._gap + start + block + end, events)
+            return False
         self._begun = self._called = True
         events += [ToolCallMade(call=call) for call in calls]
+        return True
 
     def _text(self, text: str, events: list[AnswerText | ToolCallMade]) -> None:
         self._begun = self._begun or bool(text.strip())
