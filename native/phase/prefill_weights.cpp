@@ -1,6 +1,7 @@
 // Binding, placing and streaming of the prefiller's weights.
 #include "phase/prefill_weights.h"
 
+#include "disk/huge_pages.h"
 #include "error.h"
 
 #include <ggml-backend.h>
@@ -237,6 +238,8 @@ void PrefillWeights::place_slots(const DecoderFiles& decoder) {
             slot_buffers_.push_back(std::move(buffer));
         }
         memory_.slot_bytes += total_size(*taken);
+        for (const Region& region : *taken)
+            prefer_huge_pages(region.begin, region.size);
         slots.push_back(std::move(*taken));
     }
     if (carve_out_) {
