@@ -85,7 +85,7 @@ def write_synthetic(
         (PlannedTensor(tensor, size, _type(role, type_)), role)
         for tensor, size, role in tensors(shape)
     ]
-    metadata = _metadata(shape, f"made-up {stem}")
+    metadata = synthetic_metadata(shape, f"made-up {stem}")
     start = header(metadata, [tensor for tensor, _ in planned])
     decoder_bytes = len(start) + sum(_room(tensor) for tensor, _ in planned)
     total = decoder_bytes + sum(
@@ -215,7 +215,8 @@ def _type(role: Role, linear: GgmlType) -> GgmlType:
     return _GATE_TYPE if role is Role.GATE else GgmlType.F32
 
 
-def _metadata(shape: ModelShape, name: str) -> dict[str, MetadataValue]:
+def synthetic_metadata(shape: ModelShape, name: str) -> dict[str, MetadataValue]:
+    """What a made-up model says of itself, tokenizer and chat template included."""
     return {
         "general.architecture": shape.arch,
         "general.type": "model",

@@ -243,9 +243,10 @@ class Layout:
         task, rates = self.task, self.task.machine.rates
         blocks = task.model.blocks
         tokens = min(task.context, 4096)
-        total = sum(block.weight_bytes for block in blocks) or 1
+        total = sum(block.weight_bytes for block in blocks) + task.model.head_bytes
         far = sum(block.weight_bytes for block in blocks[: self.block_count - self.near_blocks])
-        share = far / total
+        # The head is on the device only if every block is.
+        share = (far + task.model.head_bytes) / total if far else 0.0
         caches = task.block_caches(self.micro_batch)
         cache = sum(caches) * tokens / task.context + sum(block.state_bytes for block in blocks)
         near = {name: round(count * (1 - share)) for name, count in task.model.decode_bytes.items()}

@@ -67,4 +67,4 @@ def compute_bytes(
     if measured is not None:
         return round(measured.compute_base + measured.compute_per_token * micro_batch)
     per_token = 4 * (2 * model.ffn + 7 * model.width) + 2 * cache_tokens(context)
-    return round(1.05 * per_token * micro_batch) + 4 * model.vocab + (8 << 20)
+    return per_token * micro_batch + 4 * model.vocab

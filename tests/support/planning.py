@@ -41,7 +41,8 @@ def mixture(base: ModelFacts, experts: int = 128, used: int = 8) -> ModelFacts:
         block.model_copy(update={"active_weights": block.linear_weights * used // experts})
         for block in base.blocks
     )
-    return base.model_copy(update={"experts": experts, "blocks": blocks})
+    products = {name: count * used // experts for name, count in base.products.items()}
+    return base.model_copy(update={"experts": experts, "blocks": blocks, "products": products})
 
 
 def card(
@@ -75,9 +76,7 @@ def laptop(
     ram: float, *, used: float = 4.0, disk: float | None = 3.0, rates: Rates = CPU_RATES
 ) -> Profile:
     """A machine whose CPU computes."""
-    return Profile(
-        host=_host(ram, used), disks=(Disk(path="/", read_gbps=disk),), rates=rates
-    )
+    return Profile(host=_host(ram, used), disks=(Disk(path="/", read_gbps=disk),), rates=rates)
 
 
 def shared(

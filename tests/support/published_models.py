@@ -1,4 +1,4 @@
-"""Headers of models of published shapes, as the GGUF reader would give them; no file is needed."""
+"""Headers of models of published shapes: as the GGUF reader gives them, or as sparse files."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import math
 from pathlib import Path
 from types import MappingProxyType
 
-from engine.bench.shapes import ModelShape, Role, hyperparameters, tensors
+from engine.bench.shapes import ModelShape, Role, hyperparameters, model_shape, tensors
+from engine.bench.synth import synthetic_metadata
 from engine.gguf.reader import GgufFile, TensorInfo
 from engine.gguf.splits import GgufModel
 from engine.gguf.types import GgmlType
-from engine.prefiller.output import MetadataValue
+from engine.prefiller.output import MetadataValue, PlannedTensor, header, padding
 
 _TYPES = {
     Role.HEAD: GgmlType.Q6_K,
@@ -56,3 +57,16 @@ def published_model(
 def _value(value: MetadataValue) -> str | int | float:
     # Lists matter to the library alone.
     return value if isinstance(value, str | int | float) else str(value)
+
+
+def write_sparse(path: Path, arch: str, size: str, type_: str) -> Path:
+    """A whole header, and a hole of the right length for the weights: all that planning reads."""
+    shape = model_shape(arch, size)
+    model = published_model(shape, GgmlType[type_], path.stem)
+    # The made-up models' metadata has the tokenizer that the library asks for.
+    planned = [PlannedTensor(tensor.name, tensor.shape, tensor.type) for tensor in model.tensors]
+    start = header(synthetic_metadata(shape, f"{arch} {size} {type_}"), planned)
+    with path.open("wb") as file:
+        file.write(start)
+        file.truncate(len(start) + sum(one.nbytes + padding(one.nbytes) for one in planned))
+    return path

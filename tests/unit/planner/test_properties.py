@@ -1,6 +1,8 @@
-"""What holds for every machine: more memory is never slower, and no plan takes more than is free."""
+"""What holds for every machine: more memory is never slower, no plan takes more than is free."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -57,7 +59,7 @@ def test_more_host_memory_never_gives_a_slower_plan(
 @few
 @given(models, sizes, st.floats(0, 40), contexts, st.sampled_from([laptop, shared]))
 def test_more_of_a_shared_memory_never_gives_a_slower_plan(
-    model: ModelFacts, ram: float, more: float, context: int, make: type[Profile]
+    model: ModelFacts, ram: float, more: float, context: int, make: Callable[..., Profile]
 ) -> None:
     small = plan(make(ram, used=1), model, context)
     large = plan(make(ram + more, used=1), model, context)

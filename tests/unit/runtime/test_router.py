@@ -1,0 +1,119 @@
+"""The router on a real pair: forecasts from what is measured, corrected by what runs take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.api.turn import Path as ReadPath
+from engine.gguf.splits import GgufModel, open_model
+from engine.prefiller.build import build_prefiller
+from engine.prefiller.formats import Prefiller, open_prefiller
+from engine.probe.products import ProductRates
+from engine.runtime import router as module
+from engine.runtime.loaded_model import LoadedModel
+from engine.runtime.rate_store import RateStore
+from engine.runtime.router import Router
+from engine.runtime.routing import Route
+from engine.runtime.settings import LoadSettings
+from tests.support.tiny_models import write_tiny
+
+SETTINGS = LoadSettings(threads=1, compute_budget=64 << 20)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[GgufModel, Prefiller]:
+    path = write_tiny(tmp_path / "d-Q8_0.gguf", "llama")
+    return open_model(path), open_prefiller(build_prefiller(path, tmp_path / "p.gguf").path)
+
+
+@pytest.fixture
+def speeds(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """What products are found to reach; changed by tests before the first prompt."""
+    found = {"Q8_0": 1e-3, "NVFP4": 1e-2}
+    calls: list[list[str]] = []
+
+    def measured(types: list[str], *, threads: int) -> ProductRates:
+        assert threads == 1
+        calls.append(types)
+        found["calls"] = float(len(calls))
+        return ProductRates({name: found[name] for name in types}, {})
+
+    monkeypatch.setattr(module, "measure_products", measured)
+    return found
+
+
+def make(decoder: GgufModel, store: RateStore | None = None) -> Router:
+    return Router(
+        decoder, SETTINGS, context=8192, micro_batch=512, min_prefill_tokens=32, store=store
+    )
+
+
+def choose(router: Router, prefiller: Prefiller | None, tokens: int = 4000) -> Route:
+    attached: ReadPath | None = "odp" if prefiller else None
+    return router.choose("auto", tokens, prefiller=prefiller, attached=attached, policy="fastest")
+
+
+def test_the_faster_product_is_taken(
+    pair: tuple[GgufModel, Prefiller], speeds: dict[str, float]
+) -> None:
+    decoder, prefiller = pair
+    assert choose(make(decoder), prefiller).path != "decoder"
+    speeds["NVFP4"] = 1e-4
+    assert choose(make(decoder), prefiller).path == "decoder"
+
+
+def test_a_measured_speed_is_kept_and_not_measured_again(
+    pair: tuple[GgufModel, Prefiller], speeds: dict[str, float], tmp_path: Path
+) -> None:
+    decoder, prefiller = pair
+    choose(make(decoder, RateStore(tmp_path / "data")), prefiller)
+    choose(make(decoder, RateStore(tmp_path / "data")), prefiller)
+    assert speeds["calls"] == 1
+
+
+def test_runs_teach_that_a_path_is_slower_than_predicted(
+    pair: tuple[GgufModel, Prefiller], speeds: dict[str, float], tmp_path: Path
+) -> None:
+    assert speeds
+    decoder, prefiller = pair
+    router = make(decoder, RateStore(tmp_path / "data"))
+    first = choose(router, prefiller)
+    assert first.path != "decoder"
+    for _ in range(2):
+        for path in ("odp", "resident"):
+            router.learn(path, 4000, 0, 1000.0, prefiller)
+    assert choose(router, prefiller).path == "decoder"
+    # And the next load knows.
+    assert choose(make(decoder, RateStore(tmp_path / "data")), prefiller).path == "decoder"
+
+
+def test_nothing_is_measured_without_need(
+    pair: tuple[GgufModel, Prefiller], speeds: dict[str, float]
+) -> None:
+    decoder, prefiller = pair
+    router = make(decoder)
+    assert choose(router, None).path == "decoder"
+    assert choose(router, prefiller, tokens=8).path == "decoder"
+    router.choose("odp", 4000, prefiller=prefiller, attached=None)
+    assert "calls" not in speeds
+
+
+def test_a_loaded_model_routes_and_learns(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "d-Q8_0.gguf", "llama")
+    prefiller = build_prefiller(path, tmp_path / "p.gguf").path
+    store = RateStore(tmp_path / "data")
+    model = LoadedModel(path, prefiller=prefiller, settings=SETTINGS, rates=store)
+    try:
+        tokens = model.tokenize("a long text " * 20, add_special=False, parse_special=False)
+        for setting in ("auto", "odp", "decoder"):
+            model.keep(0)
+            report = model.prefill(tokens, path=setting, on_progress=lambda _progress: None)
+            assert report.reason
+            assert report.path == setting or setting == "auto"
+    finally:
+        model.close()
+    (learned,) = store.learned.pairs.values()
+    assert {"odp", "decoder"} <= set(learned.samples)
+    assert store.learned.products["CPU 1"].keys() == {"Q8_0", "NVFP4"}
