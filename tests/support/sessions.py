@@ -64,12 +64,16 @@ def make_plan(
     return plan
 
 
-def prefiller_files(path: Path, *, change: Callable[[Any], Any] | None = None) -> Any:
-    """The files as a session wants them; `change` replaces the facts of each tensor."""
+def prefiller_files(
+    path: Path, *, change: Callable[[Any], Any] | None = None, only: set[str] | None = None
+) -> Any:
+    """The files as a session wants them, with all tensors or `only` some; `change` alters facts."""
     found = open_prefiller(path)
     files = native().PrefillerFiles()
     files.paths = [str(file) for file in found.files]
     for tensor in found.tensors:
+        if only is not None and tensor.name not in only:
+            continue
         facts = {
             "name": tensor.name,
             "block": tensor.block,
