@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
 from engine.api.plan import KvType, MemoryItem, MemoryKind, PathCost, Pool, Tier
 from engine.api.turn import Path
-from engine.planner.facts import BlockFacts, ModelFacts, PrefillerFacts
+from engine.planner.facts import ModelFacts, PrefillerFacts
 from engine.planner.machine import Machine, Room
 from engine.planner.memory import (
     PROGRAM_BYTES,
@@ -19,7 +19,7 @@ from engine.planner.memory import (
     block_cache_bytes,
     compute_bytes,
 )
-from engine.planner.rates import CPU
+from engine.planner.rates import CPU, PREFILL_TYPE
 
 # Memory that is pinned cannot be given to anything else, so the host keeps this share of it.
 _PINNED_SHARE = 0.5
@@ -54,20 +54,51 @@ class Task:
         """Bytes of the prefiller's first 0, 1, 2, ... blocks in `order`."""
         assert self.prefiller is not None
         sizes = self.prefiller.block_bytes
-        return list(accumulate((sizes[index] for index in self.order), initial=0))
+        return _sums(sizes[index] for index in self.order)
+
+    # Bytes of the decoder's first 0, 1, 2, ... blocks.
 
     @cached_property
-    def cache_bytes(self) -> dict[int, list[int]]:
-        """Cache bytes of each block by the width of a pass, filled as asked."""
+    def weight_sums(self) -> list[int]:
+        return _sums(block.weight_bytes for block in self.model.blocks)
+
+    @cached_property
+    def linear_sums(self) -> list[int]:
+        return _sums(block.linear_bytes for block in self.model.blocks)
+
+    @cached_property
+    def state_sums(self) -> list[int]:
+        return _sums(block.state_bytes for block in self.model.blocks)
+
+    @cached_property
+    def _cache_sums(self) -> dict[int, list[int]]:
         return {}
 
-    def block_caches(self, micro_batch: int) -> list[int]:
-        if micro_batch not in self.cache_bytes:
-            self.cache_bytes[micro_batch] = [
+    def cache_sums(self, micro_batch: int) -> list[int]:
+        """A sliding window's cache depends on the width of a pass."""
+        if micro_batch not in self._cache_sums:
+            self._cache_sums[micro_batch] = _sums(
                 block_cache_bytes(block, self.context, self.kv_type, micro_batch)
                 for block in self.model.blocks
-            ]
-        return self.cache_bytes[micro_batch]
+            )
+        return self._cache_sums[micro_batch]
+
+    @cached_property
+    def attention(self) -> tuple[float, float]:
+        """Operations for each token and for each square of a token in attention."""
+        # Two products of two operations each, for half of all pairs: attention looks back only.
+        blocks = self.model.blocks
+        full = sum(2 * block.attention_width for block in blocks if not block.window)
+        windowed = sum(4 * block.attention_width * block.window for block in blocks if block.window)
+        return float(windowed), float(full)
+
+    @cached_property
+    def prefill_products(self) -> Mapping[str, int]:
+        return {PREFILL_TYPE: sum(block.active_weights for block in self.model.blocks)}
+
+
+def _sums(values: Iterable[int]) -> list[int]:
+    return list(accumulate(values, initial=0))
 
 
 @dataclass(frozen=True)
@@ -85,7 +116,7 @@ class Layout:
 
     # --- blocks ----------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def block_count(self) -> int:
         return len(self.task.model.blocks)
 
@@ -113,8 +144,8 @@ class Layout:
         return tuple(tiers)
 
     @property
-    def near(self) -> Sequence[BlockFacts]:
-        return self.task.model.blocks[self.block_count - self.near_blocks :]
+    def far_blocks(self) -> int:
+        return self.block_count - self.near_blocks
 
     # --- bytes ------------------------------------------------------------------------------
 
@@ -151,7 +182,8 @@ class Layout:
     def lent_bytes(self) -> int:
         """Decoder weights under the slots, if they are idle enough to hold them."""
         wanted = self.slots * self.slot_bytes
-        idle = sum(block.linear_bytes for block in self.near)
+        sums = self.task.linear_sums
+        idle = sums[-1] - sums[self.far_blocks]
         return wanted if self.task.carve_out and wanted <= idle else 0
 
     @cached_property
@@ -159,19 +191,19 @@ class Layout:
         task, machine = self.task, self.task.machine
         model, name = task.model, machine.name
         host = CPU if machine.host else name
-        caches = task.block_caches(self.micro_batch)
-        far = self.block_count - self.near_blocks
-        blocks = [block.weight_bytes for block in model.blocks]
-        states = [block.state_bytes for block in model.blocks]
-        near_weights, host_weights = sum(blocks[far:]), sum(blocks[:far]) + model.embedding_bytes
+        far = self.far_blocks
+        weights, states = task.weight_sums, task.state_sums
+        caches = task.cache_sums(self.micro_batch)
+        near_weights = weights[-1] - weights[far]
+        host_weights = weights[far] + model.embedding_bytes
         # On the CPU a tied head is the embedding itself; elsewhere it is a copy of it.
         if not (model.tied and (machine.device is None or far)):
             if far:
                 host_weights += model.head_bytes
             else:
                 near_weights += model.head_bytes
-        near_cache, host_cache = sum(caches[far:]), sum(caches[:far])
-        near_state, host_state = sum(states[far:]), sum(states[:far])
+        near_cache, host_cache = caches[-1] - caches[far], caches[far]
+        near_state, host_state = states[-1] - states[far], states[far]
         if task.measured is not None:
             # The library's own count, shared out as the formula does.
             whole = near_cache + host_cache + near_state + host_state
@@ -241,14 +273,12 @@ class Layout:
     def decode_s(self) -> float:
         """Seconds for each token of an answer, after a prompt of 4096."""
         task, rates = self.task, self.task.machine.rates
-        blocks = task.model.blocks
         tokens = min(task.context, 4096)
-        total = sum(block.weight_bytes for block in blocks) + task.model.head_bytes
-        far = sum(block.weight_bytes for block in blocks[: self.block_count - self.near_blocks])
+        head, far = task.model.head_bytes, task.weight_sums[self.far_blocks]
         # The head is on the device only if every block is.
-        share = (far + task.model.head_bytes) / total if far else 0.0
-        caches = task.block_caches(self.micro_batch)
-        cache = sum(caches) * tokens / task.context + sum(block.state_bytes for block in blocks)
+        share = (far + head) / (task.weight_sums[-1] + head) if far else 0.0
+        cache = task.cache_sums(self.micro_batch)[-1] * tokens / task.context
+        cache += task.state_sums[-1]
         near = {name: round(count * (1 - share)) for name, count in task.model.decode_bytes.items()}
         host = {name: round(count * share) for name, count in task.model.decode_bytes.items()}
         near["cache"], host["cache"] = round(cache * (1 - share)), round(cache * share)
@@ -263,9 +293,7 @@ class Layout:
     def decoder_cost(self) -> PathCost:
         """Reading with the decoder's own weights; those on the host come anew in each pass."""
         task, rates = self.task, self.task.machine.rates
-        far = sum(
-            block.weight_bytes for block in task.model.blocks[: self.block_count - self.near_blocks]
-        )
+        far = task.weight_sums[self.far_blocks]
         read = rates.read_s({"": sum(task.model.decode_bytes.values()) - far})
         transfer = far / rates.transfer_gbps / 1e9
         return self._cost("decoder", task.model.products, max(read, transfer))
@@ -280,33 +308,25 @@ class Layout:
         # The first block has to be there before anything computes.
         rate = rates.disk_gbps if self.disk_bytes else rates.transfer_gbps
         first = self.slot_bytes / rate / 1e9
-        return self._cost(self.path, self._prefill_products, max(near, disk, transfer), first)
+        return self._cost(self.path, self.task.prefill_products, max(near, disk, transfer), first)
 
     @property
     def autocast_cost(self) -> PathCost:
         """Re-encoding the decoder's weights in each pass, then as with a prefiller."""
         weights = sum(block.linear_weights for block in self.task.model.blocks)
         encode = weights / self.task.machine.rates.encode_gweights / 1e9
-        return self._cost("autocast", self._prefill_products, encode)
-
-    @property
-    def _prefill_products(self) -> Mapping[str, int]:
-        return {"NVFP4": sum(block.active_weights for block in self.task.model.blocks)}
+        return self._cost("autocast", self.task.prefill_products, encode)
 
     def _cost(
         self, path: Path, products: Mapping[str, int], pass_s: float, first_s: float = 0.0
     ) -> PathCost:
         task, rates = self.task, self.task.machine.rates
-        flop = 1 / rates.attention_tflops / 1e12
-        # Two products of two operations each, for half of all pairs: causal attention.
-        full = sum(2 * block.attention_width for block in task.model.blocks if not block.window)
-        windowed = sum(
-            4 * block.attention_width * block.window for block in task.model.blocks if block.window
-        )
+        flop_s = 1e-12 / rates.attention_tflops
+        token, square = task.attention
         return PathCost(
             fixed_s=rates.fixed_s(path) + first_s,
-            token_s=rates.product_s(products) + windowed * flop,
-            token2_s=full * flop,
+            token_s=rates.product_s(products) + token * flop_s,
+            token2_s=square * flop_s,
             pass_s=pass_s,
             micro_batch=self.micro_batch,
         )
