@@ -90,7 +90,8 @@ bool ours(const ggml_tensor* op) {
 class ProductTraits : public ggml::cpu::tensor_traits {
   public:
     bool work_size(int n_threads, const ggml_tensor* op, std::size_t& size) override {
-        size = Product::work_size(*installed, rows_of_matrix(op), op->src[0]->ne[0], n_threads);
+        size = Product::work_size(*installed, rows_of_matrix(op), op->src[0]->ne[1], op->src[0]->ne[0],
+                                  n_threads);
         return true;
     }
 

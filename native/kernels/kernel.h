@@ -34,10 +34,11 @@ struct Kernel {
     // columns of the panel beyond `count` are undefined. Null: convert to FP32 and pack_weights().
     void (*pack_nvfp4)(const std::uint8_t* rows, std::size_t stride, std::int64_t count, std::int64_t k,
                        void* panel);
-    // tile[row][column] (+)= sum over k; `tile` has strip x panel values, of which the first `used` rows
-    // need to be right. `k` is a multiple of depth.
-    void (*multiply)(const void* strip, const void* panel, std::int64_t k, std::int64_t used, float* tile,
-                     bool accumulate);
+    // out[row][column] = sums[row][column] + the sum over k, for a whole tile of strip x panel values, of
+    // which the first `used` rows need to be right. `sums` has rows of `panel` values and may be null, for
+    // zeros, or `out`; rows of `out` are `out_stride` values apart. `k` is a multiple of depth.
+    void (*multiply)(const void* strip, const void* panel, std::int64_t k, std::int64_t used,
+                     const float* sums, float* out, std::int64_t out_stride);
 };
 
 // One for each kernel_*.cpp of the architecture compiled for.

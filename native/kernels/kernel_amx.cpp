@@ -46,15 +46,15 @@ void pack_rows(const float* const* rows, std::int64_t count, std::int64_t k, voi
     }
 }
 
-void multiply(const void* packed_rows, const void* panel, std::int64_t k, std::int64_t used, float* tile,
-              bool accumulate) {
+void multiply(const void* packed_rows, const void* panel, std::int64_t k, std::int64_t used,
+              const float* sums, float* out, std::int64_t out_stride) {
     const auto* a = static_cast<const std::uint16_t*>(packed_rows);
     const auto* b = static_cast<const std::uint16_t*>(panel);
-    constexpr std::size_t row_bytes = pair_panel * sizeof(float);
-    float* lower = tile + 16 * pair_panel;
-    if (accumulate) {
-        _tile_loadd(0, tile, row_bytes);
-        _tile_loadd(1, tile + 16, row_bytes);
+    if (sums) {
+        constexpr std::size_t row_bytes = pair_panel * sizeof(float);
+        const float* lower = sums + 16 * pair_panel;
+        _tile_loadd(0, sums, row_bytes);
+        _tile_loadd(1, sums + 16, row_bytes);
         _tile_loadd(2, lower, row_bytes);
         _tile_loadd(3, lower + 16, row_bytes);
     } else {
@@ -88,8 +88,10 @@ void multiply(const void* packed_rows, const void* panel, std::int64_t k, std::i
             b += 2 * half_tile;
         }
     }
-    _tile_stored(0, tile, row_bytes);
-    _tile_stored(1, tile + 16, row_bytes);
+    const std::size_t row_bytes = static_cast<std::size_t>(out_stride) * sizeof(float);
+    float* lower = out + 16 * out_stride;
+    _tile_stored(0, out, row_bytes);
+    _tile_stored(1, out + 16, row_bytes);
     _tile_stored(2, lower, row_bytes);
     _tile_stored(3, lower + 16, row_bytes);
 }

@@ -144,15 +144,15 @@ void pack_nvfp4(const std::uint8_t* rows, std::size_t stride, std::int64_t count
     }
 }
 
-void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t /*used*/, float* tile,
-              bool accumulate) {
+void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t /*used*/,
+              const float* initial, float* out, std::int64_t out_stride) {
     const auto* a = static_cast<const float*>(packed_rows);
     const auto* b = static_cast<const float*>(packed);
     __m256 sums[strip][2];
 #pragma GCC unroll 6
     for (int row = 0; row < strip; ++row) {
-        sums[row][0] = accumulate ? _mm256_loadu_ps(tile + row * panel) : _mm256_setzero_ps();
-        sums[row][1] = accumulate ? _mm256_loadu_ps(tile + row * panel + 8) : _mm256_setzero_ps();
+        sums[row][0] = initial ? _mm256_loadu_ps(initial + row * panel) : _mm256_setzero_ps();
+        sums[row][1] = initial ? _mm256_loadu_ps(initial + row * panel + 8) : _mm256_setzero_ps();
     }
     for (std::int64_t i = 0; i < k; ++i) {
         const __m256 left = _mm256_load_ps(b);
@@ -168,8 +168,8 @@ void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::
     }
 #pragma GCC unroll 6
     for (int row = 0; row < strip; ++row) {
-        _mm256_storeu_ps(tile + row * panel, sums[row][0]);
-        _mm256_storeu_ps(tile + row * panel + 8, sums[row][1]);
+        _mm256_storeu_ps(out + row * out_stride, sums[row][0]);
+        _mm256_storeu_ps(out + row * out_stride + 8, sums[row][1]);
     }
 }
 

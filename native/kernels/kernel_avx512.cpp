@@ -69,14 +69,14 @@ void pack_nvfp4(const std::uint8_t* rows, std::size_t stride, std::int64_t count
 
 template <int rows>
 [[gnu::always_inline]] inline void multiply_rows(const void* packed_rows, const void* packed, std::int64_t k,
-                                                 float* tile, bool accumulate) {
+                                                 const float* initial, float* out, std::int64_t out_stride) {
     const auto* a = static_cast<const float*>(packed_rows);
     const auto* b = static_cast<const float*>(packed);
     __m512 sums[rows][2];
 #pragma GCC unroll 14
     for (int row = 0; row < rows; ++row) {
-        sums[row][0] = accumulate ? _mm512_loadu_ps(tile + row * panel) : _mm512_setzero_ps();
-        sums[row][1] = accumulate ? _mm512_loadu_ps(tile + row * panel + 16) : _mm512_setzero_ps();
+        sums[row][0] = initial ? _mm512_loadu_ps(initial + row * panel) : _mm512_setzero_ps();
+        sums[row][1] = initial ? _mm512_loadu_ps(initial + row * panel + 16) : _mm512_setzero_ps();
     }
     for (std::int64_t i = 0; i < k; ++i) {
         const __m512 left = _mm512_load_ps(b);
@@ -92,17 +92,17 @@ template <int rows>
     }
 #pragma GCC unroll 14
     for (int row = 0; row < rows; ++row) {
-        _mm512_storeu_ps(tile + row * panel, sums[row][0]);
-        _mm512_storeu_ps(tile + row * panel + 16, sums[row][1]);
+        _mm512_storeu_ps(out + row * out_stride, sums[row][0]);
+        _mm512_storeu_ps(out + row * out_stride + 16, sums[row][1]);
     }
 }
 
-void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t used, float* tile,
-              bool accumulate) {
+void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t used,
+              const float* sums, float* out, std::int64_t out_stride) {
     if (used > strip / 2)
-        multiply_rows<strip>(packed_rows, packed, k, tile, accumulate);
+        multiply_rows<strip>(packed_rows, packed, k, sums, out, out_stride);
     else
-        multiply_rows<strip / 2>(packed_rows, packed, k, tile, accumulate);
+        multiply_rows<strip / 2>(packed_rows, packed, k, sums, out, out_stride);
 }
 
 } // namespace

@@ -24,14 +24,14 @@ void pack_rows(const float* const* rows, std::int64_t count, std::int64_t k, voi
 
 template <int rows>
 [[gnu::always_inline]] inline void multiply_rows(const void* packed_rows, const void* panel, std::int64_t k,
-                                                 float* tile, bool accumulate) {
+                                                 const float* initial, float* out, std::int64_t out_stride) {
     const auto* a = static_cast<const std::int32_t*>(packed_rows);
     const auto* b = static_cast<const std::uint16_t*>(panel);
     __m512 sums[rows][2];
 #pragma GCC unroll 14
     for (int row = 0; row < rows; ++row) {
-        sums[row][0] = accumulate ? _mm512_loadu_ps(tile + row * pair_panel) : _mm512_setzero_ps();
-        sums[row][1] = accumulate ? _mm512_loadu_ps(tile + row * pair_panel + 16) : _mm512_setzero_ps();
+        sums[row][0] = initial ? _mm512_loadu_ps(initial + row * pair_panel) : _mm512_setzero_ps();
+        sums[row][1] = initial ? _mm512_loadu_ps(initial + row * pair_panel + 16) : _mm512_setzero_ps();
     }
     for (std::int64_t first = 0; first < k; first += pair_depth) {
         for (int pair = 0; pair < 16; ++pair) {
@@ -49,17 +49,17 @@ template <int rows>
     }
 #pragma GCC unroll 14
     for (int row = 0; row < rows; ++row) {
-        _mm512_storeu_ps(tile + row * pair_panel, sums[row][0]);
-        _mm512_storeu_ps(tile + row * pair_panel + 16, sums[row][1]);
+        _mm512_storeu_ps(out + row * out_stride, sums[row][0]);
+        _mm512_storeu_ps(out + row * out_stride + 16, sums[row][1]);
     }
 }
 
-void multiply(const void* packed_rows, const void* panel, std::int64_t k, std::int64_t used, float* tile,
-              bool accumulate) {
+void multiply(const void* packed_rows, const void* panel, std::int64_t k, std::int64_t used,
+              const float* sums, float* out, std::int64_t out_stride) {
     if (used > strip / 2)
-        multiply_rows<strip>(packed_rows, panel, k, tile, accumulate);
+        multiply_rows<strip>(packed_rows, panel, k, sums, out, out_stride);
     else
-        multiply_rows<strip / 2>(packed_rows, panel, k, tile, accumulate);
+        multiply_rows<strip / 2>(packed_rows, panel, k, sums, out, out_stride);
 }
 
 } // namespace

@@ -27,15 +27,15 @@ void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, voi
     }
 }
 
-void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t /*used*/, float* tile,
-              bool accumulate) {
+void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t /*used*/,
+              const float* initial, float* out, std::int64_t out_stride) {
     const auto* a = static_cast<const float*>(packed_rows);
     const auto* b = static_cast<const float*>(packed);
     float32x4_t sums[strip][2];
 #pragma GCC unroll 8
     for (int row = 0; row < strip; ++row) {
-        sums[row][0] = accumulate ? vld1q_f32(tile + row * panel) : vdupq_n_f32(0);
-        sums[row][1] = accumulate ? vld1q_f32(tile + row * panel + 4) : vdupq_n_f32(0);
+        sums[row][0] = initial ? vld1q_f32(initial + row * panel) : vdupq_n_f32(0);
+        sums[row][1] = initial ? vld1q_f32(initial + row * panel + 4) : vdupq_n_f32(0);
     }
     for (std::int64_t i = 0; i < k; ++i) {
         const float32x4_t left = vld1q_f32(b);
@@ -50,8 +50,8 @@ void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::
     }
 #pragma GCC unroll 8
     for (int row = 0; row < strip; ++row) {
-        vst1q_f32(tile + row * panel, sums[row][0]);
-        vst1q_f32(tile + row * panel + 4, sums[row][1]);
+        vst1q_f32(out + row * out_stride, sums[row][0]);
+        vst1q_f32(out + row * out_stride + 4, sums[row][1]);
     }
 }
 

@@ -38,8 +38,8 @@ void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, voi
         pack_row(weights + row * stride, k, static_cast<std::uint16_t*>(packed) + row * depth);
 }
 
-void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t /*used*/, float* tile,
-              bool accumulate) {
+void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t /*used*/,
+              const float* initial, float* out, std::int64_t out_stride) {
     const auto* a = static_cast<const bfloat16_t*>(packed_rows);
     const auto* b = static_cast<const bfloat16_t*>(packed);
     float32x4_t sums[4][4]; // rows 2i, 2i + 1 by columns 2j, 2j + 1
@@ -47,8 +47,9 @@ void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::
     for (int i = 0; i < 4; ++i) {
 #pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) {
-            const float* from = tile + 2 * i * panel + 2 * j;
-            sums[i][j] = accumulate ? vcombine_f32(vld1_f32(from), vld1_f32(from + panel)) : vdupq_n_f32(0);
+            const std::int64_t at = 2 * i * panel + 2 * j;
+            sums[i][j] = initial ? vcombine_f32(vld1_f32(initial + at), vld1_f32(initial + at + panel))
+                                 : vdupq_n_f32(0);
         }
     }
     for (std::int64_t first = 0; first < k; first += depth) {
@@ -72,9 +73,9 @@ void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::
     for (int i = 0; i < 4; ++i) {
 #pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) {
-            float* to = tile + 2 * i * panel + 2 * j;
+            float* to = out + 2 * i * out_stride + 2 * j;
             vst1_f32(to, vget_low_f32(sums[i][j]));
-            vst1_f32(to + panel, vget_high_f32(sums[i][j]));
+            vst1_f32(to + out_stride, vget_high_f32(sums[i][j]));
         }
     }
 }

@@ -25,22 +25,22 @@ void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, voi
     }
 }
 
-void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t used, float* tile,
-              bool accumulate) {
+void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t used,
+              const float* initial, float* out, std::int64_t out_stride) {
     const auto* a = static_cast<const float*>(packed_rows);
     const auto* b = static_cast<const float*>(packed);
     for (std::int64_t row = 0; row < used; ++row) {
         float sums[panel] = {};
-        if (accumulate) {
+        if (initial) {
             for (std::int64_t column = 0; column < panel; ++column)
-                sums[column] = tile[row * panel + column];
+                sums[column] = initial[row * panel + column];
         }
         for (std::int64_t i = 0; i < k; ++i) {
             for (std::int64_t column = 0; column < panel; ++column)
                 sums[column] += a[i * strip + row] * b[i * panel + column];
         }
         for (std::int64_t column = 0; column < panel; ++column)
-            tile[row * panel + column] = sums[column];
+            out[row * out_stride + column] = sums[column];
     }
 }
 

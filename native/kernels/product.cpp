@@ -1,4 +1,5 @@
-// Blocks in M and K keep packed activations in the second-level cache while weights stream past.
+// Blocks in M and K keep packed activations in the second-level cache while weights pass by; a group of
+// columns' weights is decoded once for all blocks in M.
 #include "kernels/product.h"
 
 #include "kernels/nvfp4_decode.h"
@@ -10,7 +11,6 @@ namespace twofold {
 namespace {
 
 constexpr std::size_t alignment = 64;
-constexpr std::int64_t cache_line = 64;
 // K of a block: long enough that a tile's trips to memory are few, short enough that a panel and a strip
 // share the first-level cache. Shallower products are not cut.
 constexpr std::int64_t block_depth = 512;
@@ -47,56 +47,66 @@ std::size_t packed_bytes(const Kernel& kernel, std::int64_t m, std::int64_t k) {
                    kernel.element_bytes);
 }
 
+// Columns of weights that a task packs at most; room for two panels at least.
+std::int64_t group_limit(const Kernel& kernel, std::int64_t n) {
+    return std::clamp(rounded_up(n, kernel.panel), 2 * kernel.panel, group_columns);
+}
+
 struct ScratchSizes {
-    std::size_t panel;
+    std::size_t weights;
     std::size_t tiles;
     std::size_t converted;
 
-    ScratchSizes(const Kernel& kernel, std::int64_t m, std::int64_t k) {
-        const std::int64_t depth = rounded_up(depth_of_block(k), kernel.depth);
-        panel = aligned(static_cast<std::size_t>(kernel.panel * depth) * kernel.element_bytes);
-        tiles = aligned(static_cast<std::size_t>(strips_in_block(kernel, m) * kernel.strip * group_columns) *
+    ScratchSizes(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k) {
+        const std::int64_t columns = group_limit(kernel, n);
+        weights =
+            aligned(static_cast<std::size_t>(columns * rounded_up(k, kernel.depth)) * kernel.element_bytes);
+        tiles = aligned(static_cast<std::size_t>(strips_in_block(kernel, m) * kernel.strip * columns) *
                         sizeof(float));
-        converted = aligned(static_cast<std::size_t>(kernel.panel * depth) * sizeof(float));
+        converted =
+            aligned(static_cast<std::size_t>(kernel.panel * std::min(k, whole_depth)) * sizeof(float));
     }
-    [[nodiscard]] std::size_t total() const { return 2 * panel + tiles + converted; }
+    [[nodiscard]] std::size_t total() const { return weights + tiles + converted; }
 };
 
 } // namespace
 
 // One thread's own memory.
 struct Product::Scratch {
-    std::byte* panels[2]; // the one being multiplied, and the next one being decoded
-    float* tiles;         // a group's sums, panel by panel, strip by strip
-    float* converted;
+    std::byte* weights; // a group's, packed: block of K by block of K, in each panel by panel
+    float* tiles;       // a group's sums, panel by panel, in each strip by strip
+    float* converted;   // a panel's weights as FP32
 };
 
-std::size_t Product::work_size(const Kernel& kernel, std::int64_t m, std::int64_t k, int threads) {
+std::size_t Product::work_size(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
+                               int threads) {
     return alignment + packed_bytes(kernel, m, k) +
-           static_cast<std::size_t>(threads) * ScratchSizes(kernel, m, k).total();
+           static_cast<std::size_t>(threads) * ScratchSizes(kernel, m, n, k).total();
 }
 
 Product::Product(const Kernel& kernel, const WeightRows& weights, const FloatRows<const std::byte>& rows,
                  const FloatRows<std::byte>& results, void* work, int threads)
     : kernel_(kernel), weights_(weights), rows_(rows), results_(results), threads_(threads), m_(rows.size()),
       depth_step_(depth_of_block(weights.k)), strips_(divided_up(m_, kernel.strip)),
-      panels_(divided_up(weights.count, kernel.panel)), row_blocks_(row_block_count(kernel, m_)),
-      block_strips_(strips_in_block(kernel, m_)) {
+      panels_(divided_up(weights.count, kernel.panel)), block_strips_(strips_in_block(kernel, m_)) {
     const auto address = reinterpret_cast<std::uintptr_t>(work);
     work_ = static_cast<std::byte*>(work) + (alignment - address % alignment) % alignment;
-    const std::int64_t wanted = divided_up(tasks_a_thread * threads, row_blocks_);
+    const std::int64_t wanted = threads == 1 ? 1 : tasks_a_thread * threads;
     group_panels_ = std::clamp(panels_ / wanted, std::int64_t{1}, group_columns / kernel.panel);
     panel_groups_ = divided_up(panels_, group_panels_);
+    // Few panels for many threads: each decodes a panel's weights for a part of the rows.
+    const std::int64_t blocks = divided_up(strips_, block_strips_);
+    part_blocks_ = divided_up(blocks, std::clamp(wanted / panel_groups_, std::int64_t{1}, blocks));
+    row_parts_ = divided_up(blocks, part_blocks_);
 }
 
 Product::Scratch Product::scratch(int thread) const {
-    const ScratchSizes sizes(kernel_, m_, weights_.k);
+    const ScratchSizes sizes(kernel_, m_, weights_.count, weights_.k);
     std::byte* base =
         work_ + packed_bytes(kernel_, m_, weights_.k) + static_cast<std::size_t>(thread) * sizes.total();
-    std::byte* tiles = base + 2 * sizes.panel;
-    return {.panels = {base, base + sizes.panel},
-            .tiles = reinterpret_cast<float*>(tiles),
-            .converted = reinterpret_cast<float*>(tiles + sizes.tiles)};
+    return {.weights = base,
+            .tiles = reinterpret_cast<float*>(base + sizes.weights),
+            .converted = reinterpret_cast<float*>(base + sizes.weights + sizes.tiles)};
 }
 
 // A block in K of all strips lies together; `k` is its start.
@@ -147,42 +157,15 @@ void Product::pack_weights(std::int64_t panel, std::int64_t k, std::int64_t coun
     kernel_.pack_weights(converted, count, count, to);
 }
 
-// Asks for the share `part` of `parts` of a strip's activations for the block in K that starts at `k`.
-void Product::fetch_rows(std::int64_t strip, std::int64_t k, std::int64_t part, std::int64_t parts) const {
-    const std::int64_t depth = rounded_up(std::min(depth_step_, weights_.k - k), kernel_.depth);
-    const std::int64_t lines =
-        kernel_.strip * depth * static_cast<std::int64_t>(kernel_.element_bytes) / cache_line;
-    const std::byte* from = packed_rows(strip, k);
-    for (std::int64_t line = lines * part / parts; line < lines * (part + 1) / parts; ++line)
-        __builtin_prefetch(from + line * cache_line, 0, 2);
-}
-
-// Asks for the encoded bytes of the panel's rows that pack_weights() will read.
-void Product::fetch_weights(std::int64_t panel, std::int64_t k, std::int64_t count, std::int64_t from,
-                            std::int64_t to) const {
-    const std::int64_t first = panel * kernel_.panel;
-    const std::size_t start = static_cast<std::size_t>(k / weights_.block_weights) * weights_.block_bytes;
-    const auto bytes =
-        static_cast<std::size_t>(divided_up(count, weights_.block_weights)) * weights_.block_bytes;
-    for (std::int64_t row = first + from; row < std::min(first + to, weights_.count); ++row) {
-        const std::uint8_t* data = weights_.data + static_cast<std::size_t>(row) * weights_.stride + start;
-        for (std::size_t i = 0; i < bytes; i += cache_line)
-            __builtin_prefetch(data + i, 0, 2);
-        __builtin_prefetch(data + bytes - 1, 0, 2);
-    }
-}
-
-// Asks for the results' memory that a tile goes to, to write.
-void Product::fetch_results(std::int64_t strip, std::int64_t panel) const {
+// Where the results of a whole tile go, as rows of `stride` values; null for a tile at an edge, or when rows
+// are not evenly spaced.
+float* Product::place(std::int64_t strip, std::int64_t panel) const {
     const std::int64_t first_row = strip * kernel_.strip;
-    const std::int64_t rows = std::min(kernel_.strip, m_ - first_row);
-    const auto start = static_cast<std::size_t>(panel * kernel_.panel) * sizeof(float);
-    const auto bytes = static_cast<std::size_t>(kernel_.panel) * sizeof(float);
-    for (std::int64_t i = 0; i < rows; ++i) {
-        const std::byte* to = results_.row(first_row + i) + start;
-        for (std::size_t line = 0; line < bytes; line += cache_line)
-            __builtin_prefetch(to + line, 1, 3);
-    }
+    const std::int64_t first = panel * kernel_.panel;
+    const bool whole = first_row + kernel_.strip <= m_ && first + kernel_.panel <= weights_.count;
+    const bool even = first_row / results_.count[0] == (first_row + kernel_.strip - 1) / results_.count[0] &&
+                      results_.stride[0] % sizeof(float) == 0;
+    return whole && even ? reinterpret_cast<float*>(results_.row(first_row)) + first : nullptr;
 }
 
 void Product::store(std::int64_t strip, std::int64_t panel, const float* tile) const {
@@ -198,62 +181,41 @@ void Product::store(std::int64_t strip, std::int64_t panel, const float* tile) c
 
 void Product::run(std::int64_t task, int thread) const {
     const Scratch own = scratch(thread);
-    const std::int64_t block = task / panel_groups_;
-    const std::int64_t first_strip = block * block_strips_;
-    const std::int64_t strips = std::min(block_strips_, strips_ - first_strip);
     const std::int64_t first_panel = task % panel_groups_ * group_panels_;
     const std::int64_t panels = std::min(group_panels_, panels_ - first_panel);
-    const std::int64_t depths = divided_up(weights_.k, depth_step_);
+    const std::int64_t first_block = task / panel_groups_ * part_blocks_;
+    const std::int64_t end_strip = std::min((first_block + part_blocks_) * block_strips_, strips_);
     const std::int64_t tile_size = kernel_.strip * kernel_.panel;
-    // Weights are decoded in pieces of whole blocks that also fill whole vectors.
-    const std::int64_t piece = std::max<std::int64_t>(weights_.block_weights, 64);
+    const bool once = end_strip - first_block * block_strips_ <= block_strips_;
+    const auto row_stride = static_cast<std::int64_t>(results_.stride[0] / sizeof(float));
 
-    const auto depth_of = [&](std::int64_t step) {
-        return std::min(depth_step_, weights_.k - step / panels * depth_step_);
-    };
-    // Decodes the share `part` of `parts` of the panel that `step` multiplies.
-    const auto decode = [&](std::int64_t step, std::int64_t part, std::int64_t parts) {
-        const std::int64_t depth = depth_of(step);
-        const std::int64_t pieces = divided_up(depth, piece);
-        const std::int64_t from = pieces * part / parts * piece;
-        const std::int64_t to = std::min(pieces * (part + 1) / parts * piece, depth);
-        if (from >= to)
-            return;
-        std::byte* packed =
-            own.panels[step % 2] + static_cast<std::size_t>(from * kernel_.panel) * kernel_.element_bytes;
-        pack_weights(first_panel + step % panels, step / panels * depth_step_ + from, to - from, packed,
-                     own.converted);
-    };
-
-    // Asks for the share `part` of `parts` of that panel's encoded rows.
-    const auto fetch = [&](std::int64_t step, std::int64_t part, std::int64_t parts) {
-        fetch_weights(first_panel + step % panels, step / panels * depth_step_, depth_of(step),
-                      kernel_.panel * part / parts, kernel_.panel * (part + 1) / parts);
-    };
-
-    const std::int64_t steps = depths * panels;
-    decode(0, 0, 1);
-    for (std::int64_t step = 0; step < steps; ++step) {
-        const std::int64_t depth_block = step / panels;
-        const std::int64_t panel = step % panels;
-        const std::int64_t depth = rounded_up(depth_of(step), kernel_.depth);
-        const bool last = depth_block + 1 == depths;
-        for (std::int64_t i = 0; i < strips; ++i) {
-            const std::int64_t strip = first_strip + i;
-            float* tile = own.tiles + (panel * block_strips_ + i) * tile_size;
-            // Between multiplications, so that a processor with a separate unit for tiles overlaps the two.
-            if (step + 1 < steps)
-                decode(step + 1, i, strips);
-            if (step + 2 < steps)
-                fetch(step + 2, i, strips);
-            if (last)
-                fetch_results(strip, first_panel + panel);
-            else
-                fetch_rows(strip, (depth_block + 1) * depth_step_, panel, panels);
-            kernel_.multiply(packed_rows(strip, depth_block * depth_step_), own.panels[step % 2], depth,
-                             std::min(kernel_.strip, m_ - strip * kernel_.strip), tile, depth_block > 0);
-            if (last)
-                store(strip, first_panel + panel, tile);
+    for (std::int64_t first_strip = first_block * block_strips_; first_strip < end_strip;
+         first_strip += block_strips_) {
+        const bool packing = first_strip == first_block * block_strips_;
+        const std::int64_t strips = std::min(block_strips_, end_strip - first_strip);
+        for (std::int64_t k = 0; k < weights_.k; k += depth_step_) {
+            const std::int64_t count = std::min(depth_step_, weights_.k - k);
+            const std::int64_t depth = rounded_up(count, kernel_.depth);
+            const bool last = k + depth_step_ >= weights_.k;
+            for (std::int64_t panel = 0; panel < panels; ++panel) {
+                // Weights that no later block of rows needs take turns in the same memory, and in cache.
+                const std::int64_t offset = once ? panel % 2 * depth : panels * k + panel * depth;
+                std::byte* packed =
+                    own.weights + static_cast<std::size_t>(offset * kernel_.panel) * kernel_.element_bytes;
+                if (packing) // just before its first use: it is in cache then
+                    pack_weights(first_panel + panel, k, count, packed, own.converted);
+                for (std::int64_t i = 0; i < strips; ++i) {
+                    const std::int64_t strip = first_strip + i;
+                    float* tile = own.tiles + (panel * block_strips_ + i) * tile_size;
+                    float* result = last ? place(strip, first_panel + panel) : nullptr;
+                    kernel_.multiply(packed_rows(strip, k), packed, depth,
+                                     std::min(kernel_.strip, m_ - strip * kernel_.strip),
+                                     k > 0 ? tile : nullptr, result ? result : tile,
+                                     result ? row_stride : kernel_.panel);
+                    if (last && !result)
+                        store(strip, first_panel + panel, tile);
+                }
+            }
         }
     }
 }

@@ -51,10 +51,11 @@ class Product {
             const FloatRows<std::byte>& results, void* work, int threads);
 
     // Bytes that a product of m rows, n columns and depth k needs.
-    static std::size_t work_size(const Kernel& kernel, std::int64_t m, std::int64_t k, int threads);
+    static std::size_t work_size(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
+                                 int threads);
 
     void pack(int thread) const;
-    [[nodiscard]] std::int64_t task_count() const { return row_blocks_ * panel_groups_; }
+    [[nodiscard]] std::int64_t task_count() const { return row_parts_ * panel_groups_; }
     void begin() const;
     void run(std::int64_t task, int thread) const;
     void end() const;
@@ -65,10 +66,7 @@ class Product {
     [[nodiscard]] std::byte* packed_rows(std::int64_t strip, std::int64_t k) const;
     void pack_weights(std::int64_t panel, std::int64_t k, std::int64_t count, std::byte* to,
                       float* converted) const;
-    void fetch_rows(std::int64_t strip, std::int64_t k, std::int64_t part, std::int64_t parts) const;
-    void fetch_weights(std::int64_t panel, std::int64_t k, std::int64_t count, std::int64_t from,
-                       std::int64_t to) const;
-    void fetch_results(std::int64_t strip, std::int64_t panel) const;
+    [[nodiscard]] float* place(std::int64_t strip, std::int64_t panel) const;
     void store(std::int64_t strip, std::int64_t panel, const float* tile) const;
 
     const Kernel& kernel_;
@@ -82,10 +80,11 @@ class Product {
     std::int64_t depth_step_; // K of a block
     std::int64_t strips_;
     std::int64_t panels_;
-    std::int64_t row_blocks_;
-    std::int64_t block_strips_; // strips in a block, at most
+    std::int64_t block_strips_; // strips in a block of rows, at most
+    std::int64_t part_blocks_;  // blocks of rows in a task, at most
+    std::int64_t row_parts_;
+    std::int64_t group_panels_; // panels in a task, at most
     std::int64_t panel_groups_;
-    std::int64_t group_panels_; // panels in a group, at most
 };
 
 } // namespace twofold

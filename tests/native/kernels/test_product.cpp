@@ -88,7 +88,7 @@ std::vector<float> run(const Kernel& kernel, const Case& given, int thread_count
     const auto& [m, n, k] = given.shape;
     const std::int64_t stride = n + result_slack;
     std::vector<float> results(static_cast<std::size_t>(m * stride), untouched);
-    std::vector<std::byte> work(Product::work_size(kernel, m, k, thread_count) + misalign);
+    std::vector<std::byte> work(Product::work_size(kernel, m, n, k, thread_count) + misalign);
     WeightRows weights{.data = given.weights.data(),
                        .stride = given.weight_stride,
                        .count = n,
@@ -276,7 +276,7 @@ TEST_CASE("batches of rows are addressed by their strides") {
         constexpr std::size_t row = k * sizeof(float);
         constexpr std::size_t result = n * sizeof(float);
         std::vector<float> results(30 * n);
-        std::vector<std::byte> work(Product::work_size(*kernel, 30, k, 1));
+        std::vector<std::byte> work(Product::work_size(*kernel, 30, n, k, 1));
         const Product product(*kernel,
                               {.data = given.weights.data(),
                                .stride = given.weight_stride,
