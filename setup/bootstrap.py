@@ -20,6 +20,8 @@ from setup.words import SetupError
 
 ROOT = Path(__file__).resolve().parents[1]
 STOPPED = 130
+# What is opened where no command is given, as by a double click.
+WINDOW = "app"
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,14 @@ class Needs:
 
 
 def needs_of(arguments: Sequence[str]) -> Needs:
-    """Help needs only the Python packages; the demo, a chat without a model, and tests more."""
-    command = arguments[0] if arguments else "--help"
+    """Help needs only the Python packages; what offers or uses the demo model needs that, too."""
+    command = arguments[0] if arguments else WINDOW
     if command == "test":
         return Needs(demo_model=True, developing=True)
     if "--help" in (command, *arguments):
         return Needs(engine=False)
     with_model = any(re.match(r"-m|--model\b", part) for part in arguments)
-    return Needs(demo_model=command == "demo" or (command == "chat" and not with_model))
+    return Needs(demo_model=command in ("demo", WINDOW) or (command == "chat" and not with_model))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -47,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     context = Context(ROOT, cache_folder(os.environ))
+    arguments = arguments or [WINDOW]
     if arguments[:1] == ["test"]:
         refused = checks.refuse(arguments[1:])
         if refused is not None:

@@ -206,6 +206,7 @@ class TranscriptView(QAbstractScrollArea):
         height = self.viewport().height()
         bar.setPageStep(height)
         bar.setRange(0, max(0, self._offsets[-1] + EDGE - height))
+        bar.setEnabled(bar.maximum() > 0)
         if anchor is None:
             bar.setValue(bar.maximum() if self._at_end else bar.value())
         else:

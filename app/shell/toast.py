@@ -12,6 +12,7 @@ from app.shell.announce import announce
 from app.shell.widgets import button, icon_button, label
 
 SHOWN_MS = 8000
+ABOVE = 128  # clear of the composer
 
 
 class Toast(QFrame):
@@ -67,4 +68,4 @@ class Toast(QFrame):
         parent = self._over
         self._label.setMaximumWidth(max(120, parent.width() - 240))
         self.adjustSize()
-        self.move((parent.width() - self.width()) // 2, parent.height() - self.height() - 24)
+        self.move((parent.width() - self.width()) // 2, parent.height() - self.height() - ABOVE)

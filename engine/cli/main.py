@@ -14,6 +14,7 @@ from engine.errors import TwofoldError
 
 # Name, and the line that `--help` shows. Each lives in `engine.cli.<name>` as a Typer `app`.
 COMMANDS = {
+    "app": "Open the window.",
     "demo": "Read a long document with a prefiller, answer with the decoder, compare the paths.",
     "chat": "Chat with a model in the terminal.",
     "serve": "Run the engine as a server for OpenAI's clients, on this machine.",
@@ -21,6 +22,7 @@ COMMANDS = {
     "plan": "Plan a model's memory, here or on another machine, and predict its times.",
     "probe": "Find out what this machine is and how fast: devices, memory, disks.",
     "bench": "Measure time to first token, the disk, or made-up models.",
+    "screenshots": "Draw the window's pages and states as pictures.",
     "doctor": "Check this machine, the library and the folders.",
 }
 

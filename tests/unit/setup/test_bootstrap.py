@@ -21,7 +21,8 @@ from tests.unit.setup.conftest import ROOT, alive
 
 
 def test_commands_ask_only_for_what_they_use() -> None:
-    assert needs_of([]) == needs_of(["--help"]) == Needs(engine=False)
+    assert needs_of(["--help"]) == Needs(engine=False)
+    assert needs_of([]) == needs_of(["app"]) == Needs(demo_model=True)
     assert needs_of(["chat", "--help"]) == Needs(engine=False)
     assert needs_of(["chat", "Hello"]) == Needs(demo_model=True)
     for model in (["-m", "x.gguf"], ["-mx.gguf"], ["--model", "x.gguf"], ["--model=x.gguf"]):
