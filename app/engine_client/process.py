@@ -77,7 +77,10 @@ class EngineProcess(QObject):
             return
         process.finished.connect(process.deleteLater)
         process.closeWriteChannel()
-        QTimer.singleShot(GRACE_MS, process, process.kill)
+        grace = QTimer(process)
+        grace.setSingleShot(True)
+        grace.timeout.connect(process.kill)
+        grace.start(GRACE_MS)
 
     def stop_and_wait(self) -> None:
         """For the window's own end: returns when the process is gone."""
@@ -85,7 +88,6 @@ class EngineProcess(QObject):
         self.stop()
         if process is None or process.state() == QProcess.ProcessState.NotRunning:
             return
-        process.finished.disconnect()
         if not process.waitForFinished(GRACE_MS):
             process.kill()
             process.waitForFinished(GRACE_MS)
