@@ -26,7 +26,6 @@ void bind_devices(nb::module_& m) {
     nb::class_<ProductRate>(m, "ProductRate", "What measure_product() measured.")
         .def_ro("supported", &ProductRate::supported)
         .def_ro("seconds", &ProductRate::seconds)
-        .def_ro("mean_seconds", &ProductRate::mean_seconds)
         .def_ro("weight_bytes", &ProductRate::weight_bytes);
     m.def(
         "measure_product",

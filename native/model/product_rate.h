@@ -20,8 +20,7 @@ struct ProductQuestion {
 
 struct ProductRate {
     bool supported = false;
-    double seconds = 0;             // of the fastest product
-    double mean_seconds = 0;        // of a product, in the fastest round over all matrices
+    double seconds = 0;             // of one product, in the fastest round over all matrices
     std::uint64_t weight_bytes = 0; // of one matrix
 };
 
