@@ -16,6 +16,7 @@ from app.engine_client.client import EngineClient
 from app.i18n import set_language, system_language, tr
 from app.preferences import PreferencesFile
 from app.shell.background import Background
+from app.shell.collector import Collector
 from app.shell.context import Context
 from app.shell.model_loader import ModelLoader
 from app.shell.single import SingleWindow
@@ -53,6 +54,7 @@ class Application(QObject):
             restart_window=self.remake_window,
         )
         self.window = self._make_window()
+        self._collector = Collector(self)
         self._told: str | None = None
         self._closed = False
 
@@ -86,6 +88,7 @@ class Application(QObject):
         self.engine.close()
         self.store.close()
         self.background.close()
+        self._collector.close()
 
     def _make_window(self) -> MainWindow:
         window = MainWindow(self.context, self.loader)

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout, 
 
 from app.chat.rows import file_chip
 from app.i18n import tr
-from app.shell.widgets import button, icon_button, label, restyle, row
+from app.shell.widgets import button, clear_layout, icon_button, label, restyle, row
 from app.store.records import Attachment
 from app.theme.icons import icon
 from app.theme.theme import theme
@@ -165,10 +165,7 @@ class ComposerView(QFrame):
 
     def show_files(self, files: Sequence[Attachment], reading: Sequence[str]) -> None:
         """The attached files, and the names of those that are still being read."""
-        while (item := self._files_layout.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
+        clear_layout(self._files_layout)
         for number, file in enumerate(files):
             remove = icon_button("x", tr("chat.remove_file", name=file.name), size=14)
             remove.clicked.connect(lambda _=False, number=number: self.file_removed.emit(number))

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.answer_words import path_name, report_facts
 from app.i18n import tr
-from app.shell.widgets import button, icon_button, label, row
+from app.shell.widgets import button, clear_layout, icon_button, label, row
 from app.store.records import ChatSettings, Preset
 from app.theme.tokens import PANEL_WIDTH
 from engine.api.sampling import SamplingSettings
@@ -94,10 +94,7 @@ class WhyPanel(Panel):
         self.show_report(None)
 
     def show_report(self, report: dict[str, Any] | None) -> None:
-        while (item := self._facts.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
+        clear_layout(self._facts)
         path = report.get("path") if report else None
         self._path.setVisible(path is not None)
         self._reason.setVisible(path is not None)

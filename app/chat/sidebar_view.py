@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from PySide6.QtCore import (
     QModelIndex,
     QPersistentModelIndex,
@@ -12,7 +14,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent, QPainter, QPen, QTextLayout
+from PySide6.QtGui import QKeyEvent, QPainter, QPen, QTextCharFormat, QTextLayout
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QLineEdit,
@@ -35,6 +37,7 @@ from app.theme.tokens import RADIUS, TYPE
 LINE_HEIGHT = 36
 FOUND_HEIGHT = 56
 MENU_WIDTH = 28
+BATCH = 1000
 
 
 class _Delegate(QStyledItemDelegate):
@@ -55,8 +58,9 @@ class _Delegate(QStyledItemDelegate):
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
         line = index.data(LINE)
-        state: QStyle.StateFlag = option.state  # pyright: ignore[reportAttributeAccessIssue]
-        rect: QRect = option.rect  # pyright: ignore[reportAttributeAccessIssue]
+        drawn = cast("Any", option)  # Qt's own description leaves its fields out
+        state: QStyle.StateFlag = drawn.state
+        rect: QRect = drawn.rect
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if isinstance(line, GroupLine):
@@ -132,12 +136,12 @@ class _Delegate(QStyledItemDelegate):
         layout = QTextLayout(words, theme().font(TYPE.small))
         formats: list[QTextLayout.FormatRange] = []
         for start, end in found.spans:
-            span = QTextLayout.FormatRange()
-            span.start, span.length = start, end - start  # pyright: ignore[reportAttributeAccessIssue]
-            char = span.format  # pyright: ignore[reportAttributeAccessIssue]
+            span: Any = QTextLayout.FormatRange()
+            span.start, span.length = start, end - start
+            char = QTextCharFormat()
             char.setForeground(theme().qcolour("prefill"))
             char.setFontWeight(600)
-            span.format = char  # pyright: ignore[reportAttributeAccessIssue]
+            span.format = char
             formats.append(span)
         layout.setFormats(formats)
         layout.beginLayout()
@@ -177,6 +181,9 @@ class ChatList(QListView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setUniformItemSizes(True)
+        # Twenty thousand chats are laid out a part at a time, between events.
+        self.setLayoutMode(QListView.LayoutMode.Batched)
+        self.setBatchSize(BATCH)
         self.setAccessibleName(tr("sidebar.chats"))
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.customContextMenuRequested.connect(self._on_context_menu)

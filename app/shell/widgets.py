@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
+    QLayout,
     QPushButton,
     QSizePolicy,
     QToolButton,
@@ -123,6 +124,15 @@ def column(*items: QWidget | int | None, spacing: int = 8, margin: int = 0) -> Q
         else:
             layout.addWidget(item)
     return layout
+
+
+def clear_layout(layout: QLayout) -> None:
+    """Takes out the widgets, which are gone from the screen at once."""
+    while layout.count():
+        widget = cast("QWidget | None", layout.takeAt(0).widget())
+        if widget is not None:
+            widget.hide()
+            widget.deleteLater()
 
 
 def restyle(widget: QWidget) -> None:

@@ -11,7 +11,7 @@ Role = Literal["user", "assistant"]
 MessageStatus = Literal["done", "streaming", "interrupted", "failed"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChatRow:
     """One line of the sidebar; times in seconds since the epoch."""
 
@@ -37,7 +37,7 @@ class Attachment:
     tokens: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MessageRow:
     """A message on the shown branch; `version` k of `versions` that stand in its place."""
 
@@ -87,7 +87,7 @@ class Preset:
     settings: ChatSettings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Found:
     """A message, or a chat by its title (`message` None), that matches a search.
 
