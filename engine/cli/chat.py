@@ -26,6 +26,7 @@ from engine.demo import DemoModelMissing, demo_prefiller
 from engine.errors import TwofoldError
 from engine.runtime.loaded_model import LoadedModel
 from engine.runtime.owner import OwnerThread
+from engine.runtime.rate_store import RateStore
 from engine.runtime.settings import LoadSettings
 from engine.words import sentence
 
@@ -167,6 +168,7 @@ def _load(
             force_pairing=force_pairing,
             settings=LoadSettings(context=context),
             on_load=progress,
+            rates=RateStore(),
         ).result()
 
 
