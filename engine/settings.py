@@ -121,6 +121,27 @@ class GenerationSettings(Section):
     )  # fmt: skip
 
 
+class LibrarySettings(Section):
+    folder: str | None = _setting(
+        None, "Where models are kept; ./twofold models move changes it and moves them.",
+        min_length=1, max_length=4096,
+    )  # fmt: skip
+    folders: tuple[str, ...] = _setting(
+        (), "More folders to look for models in. Nothing is written there.", max_length=64
+    )
+
+
+class DownloadSettings(Section):
+    parallel: int = _setting(
+        3, "How many files are downloaded at once.", restart=True, ge=1, le=16
+    )
+    bandwidth_mib: float = _setting(
+        0.0, "The most that all downloads together take, in MiB a second; 0 sets no limit.",
+        ge=0, le=100_000,
+    )  # fmt: skip
+    offline: bool = _setting(False, "Asks nothing of the network. Models that are here still work.")
+
+
 class LogSettings(Section):
     level: str = _setting(
         "info", "How much is logged: debug, info, warning or error.",
@@ -141,4 +162,6 @@ class Settings(Section):
     engine: EngineSettings = EngineSettings()
     load: LoadDefaults = LoadDefaults()
     generation: GenerationSettings = GenerationSettings()
+    library: LibrarySettings = LibrarySettings()
+    downloads: DownloadSettings = DownloadSettings()
     log: LogSettings = LogSettings()

@@ -7,9 +7,11 @@ from engine import settings_words as settings
 from engine.bench import words as bench
 from engine.chat import words as chat
 from engine.doctor import words as doctor
+from engine.downloads import words as downloads
 from engine.errors import TwofoldError
 from engine.gguf import words as gguf
 from engine.kernels import words as kernels
+from engine.library import words as library
 from engine.planner import words as planner
 from engine.prefiller import words as prefiller
 from engine.probe import words as probe
@@ -22,8 +24,10 @@ SENTENCES: dict[str, str] = {
     **chat.SENTENCES,
     **disk.SENTENCES,
     **doctor.SENTENCES,
+    **downloads.SENTENCES,
     **gguf.SENTENCES,
     **kernels.SENTENCES,
+    **library.SENTENCES,
     **planner.SENTENCES,
     **prefiller.SENTENCES,
     **probe.SENTENCES,

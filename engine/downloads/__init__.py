@@ -1,0 +1,1 @@
+"""The hub: searching it, and bringing models from it to disk, whole and verified."""

@@ -1,0 +1,111 @@
+"""How the network is reached: time-outs, proxies, certificates, and what its failures mean.
+
+Proxies come from HTTPS_PROXY, HTTP_PROXY and NO_PROXY; certificates from the system's store, or
+from SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import urllib.request
+from pathlib import Path
+
+import httpx2
+from huggingface_hub.utils import set_client_factory
+
+from engine.downloads.errors import CertificateRefused, HubUnreachable
+from engine.errors import TwofoldError
+
+CONNECT_S = 15.0
+# Between two pieces of an answer, and for a place among the open connections.
+READ_S = 30.0
+# A listing's page is about a megabyte; nothing that the hub describes is larger than this.
+MAX_ANSWER_BYTES = 64 << 20
+
+_CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+class AnswerTooLarge(httpx2.TransportError):
+    """The hub's description of something is larger than anything it could describe."""
+
+
+def timeouts(read_s: float = READ_S) -> httpx2.Timeout:
+    return httpx2.Timeout(read_s, connect=min(CONNECT_S, read_s))
+
+
+def certificates() -> ssl.SSLContext | bool:
+    """What `verify` takes. httpx reads SSL_CERT_FILE and SSL_CERT_DIR itself."""
+    for name in _CERTIFICATES:
+        path = os.environ.get(name)
+        if path and "SSL_CERT_FILE" not in os.environ and Path(path).exists():
+            if Path(path).is_dir():
+                return ssl.create_default_context(capath=path)
+            return ssl.create_default_context(cafile=path)
+    return True
+
+
+def download_client(read_s: float = READ_S) -> httpx2.AsyncClient:
+    """For files: large bodies, redirects to other hosts."""
+    return httpx2.AsyncClient(
+        follow_redirects=True,
+        timeout=timeouts(read_s),
+        verify=certificates(),
+        limits=httpx2.Limits(max_connections=32, max_keepalive_connections=8),
+    )
+
+
+def use_for_hub() -> None:
+    """Lets huggingface-hub's own requests end: by itself it waits for ever."""
+    set_client_factory(_hub_client)
+
+
+def _hub_client() -> httpx2.Client:
+    return httpx2.Client(
+        follow_redirects=True,
+        timeout=timeouts(),
+        verify=certificates(),
+        event_hooks={"request": [_limit_time], "response": [_limit_size]},
+    )
+
+
+def _limit_time(request: httpx2.Request) -> None:
+    # huggingface-hub asks for no time-out where its caller cannot name one.
+    request.extensions = {**request.extensions, "timeout": timeouts().as_dict()}
+
+
+def _limit_size(response: httpx2.Response) -> None:
+    length = response.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > MAX_ANSWER_BYTES:
+        raise AnswerTooLarge(f"the answer has {length} bytes", request=response.request)
+
+
+def network_error(error: Exception, endpoint: str) -> TwofoldError:
+    """The failure that `error` of a request to `endpoint` stands for."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = cause.verify_message or str(cause)
+            return CertificateRefused(endpoint=endpoint, reason=reason)
+        cause = cause.__cause__ or cause.__context__
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return CertificateRefused(endpoint=endpoint, reason="it cannot be verified")
+    return HubUnreachable(endpoint=endpoint, reason=reason_of(error), hint=_proxy_hint(error))
+
+
+def reason_of(error: Exception) -> str:
+    if isinstance(error, httpx2.ConnectTimeout | httpx2.ReadTimeout):
+        return "no answer in time"
+    return str(error) or type(error).__name__
+
+
+def _proxy_hint(error: Exception) -> str:
+    if not isinstance(error, httpx2.ProxyError | httpx2.ConnectError):
+        return ""
+    proxies = sorted(set(urllib.request.getproxies().values()))
+    return f" The proxy in use is {', '.join(map(_without_password, proxies))}." if proxies else ""
+
+
+def _without_password(proxy: str) -> str:
+    scheme, separator, rest = proxy.rpartition("://")
+    return scheme + separator + rest.rpartition("@")[2]

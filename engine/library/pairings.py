@@ -1,0 +1,103 @@
+"""The verdicts on which prefiller belongs to which decoder, each worked out once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.api.models import AttachedPrefiller, AttachedProjector, PairingVerdict
+from engine.errors import TwofoldError
+from engine.gguf.splits import open_model
+from engine.library.database import Database
+from engine.library.groups import Group
+from engine.prefiller.formats import open_prefiller
+from engine.prefiller.pairing import check_pairing
+from engine.words import sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    verdict: PairingVerdict
+    reasons: tuple[str, ...]
+
+
+class Pairings:
+    """Cached by the files' sizes and times."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        rows = database.rows("SELECT prefiller, decoder, pairing FROM pairings")
+        self._known = {(prefiller, decoder): text for prefiller, decoder, text in rows}
+
+    def attached(
+        self, decoder: Group, prefillers: Sequence[Group]
+    ) -> tuple[AttachedPrefiller, ...]:
+        """Those that could be meant for it, best verdict first: of its architecture and depth."""
+        found: list[AttachedPrefiller] = []
+        for prefiller in prefillers:
+            if not _could_belong(prefiller, decoder):
+                continue
+            verdict = self._verdict(prefiller, decoder)
+            found.append(
+                AttachedPrefiller(
+                    id=prefiller.id,
+                    path=prefiller.path,
+                    bytes=prefiller.nbytes,
+                    verdict=verdict.verdict,
+                    reasons=verdict.reasons,
+                    choosable=verdict.verdict in ("matched_by_hash", "matched_by_name"),
+                )
+            )
+        return tuple(sorted(found, key=lambda one: (one.verdict, one.path)))
+
+    def _verdict(self, prefiller: Group, decoder: Group) -> Verdict:
+        key = prefiller.signature, decoder.signature
+        text = self._known.get(key)
+        if text is None:
+            verdict = _worked_out(prefiller, decoder)
+            text = json.dumps([verdict.verdict, verdict.reasons])
+            self._known[key] = text
+            self._database.run("INSERT OR REPLACE INTO pairings VALUES (?, ?, ?)", (*key, text))
+        word, reasons = json.loads(text)
+        return Verdict(word, tuple(reasons))
+
+
+def _could_belong(prefiller: Group, decoder: Group) -> bool:
+    theirs, facts = prefiller.facts, decoder.facts
+    ready = prefiller.state == decoder.state == "ready"
+    return (
+        ready
+        and theirs.architecture in (None, facts.architecture)
+        and (theirs.blocks in (None, facts.blocks))
+    )
+
+
+def _worked_out(prefiller: Group, decoder: Group) -> Verdict:
+    try:
+        pairing = check_pairing(open_prefiller(prefiller.path), open_model(decoder.path))
+    except TwofoldError as error:  # a mixture of experts, or a file that just changed
+        return Verdict("wrong", (sentence(error),))
+    return Verdict(pairing.verdict.value, pairing.reasons)
+
+
+def projectors_of(decoder: Group, projectors: Sequence[Group]) -> tuple[AttachedProjector, ...]:
+    """The vision projectors in the decoder's folder; one of another width would crash it."""
+    found: list[AttachedProjector] = []
+    for projector in projectors:
+        if projector.path.parent != decoder.path.parent or projector.state != "ready":
+            continue
+        fits, reason = _width(decoder, projector)
+        found.append(
+            AttachedProjector(path=projector.path, bytes=projector.nbytes, fits=fits, reason=reason)
+        )
+    return tuple(sorted(found, key=lambda one: (one.fits is not True, one.bytes)))
+
+
+def _width(decoder: Group, projector: Group) -> tuple[bool | None, str]:
+    theirs, ours = projector.facts.projection, decoder.facts.width
+    if theirs is None or ours is None:
+        return None, "it does not say how wide its output is"
+    if theirs == ours:
+        return True, f"its output is {theirs} wide, as the decoder's tokens are"
+    return False, f"its output is {theirs} wide, the decoder's tokens are {ours}"
