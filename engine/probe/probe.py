@@ -75,6 +75,23 @@ def probe(
     return before.model_copy(update={"disks": tuple(found), "rates": rates})
 
 
+def measure_folder(
+    folder: Path,
+    *,
+    on_progress: disks.OnProgress | None = None,
+    cancellation: Cancellation | None = None,
+) -> Disk:
+    """Measures the disk that holds `folder` anew and remembers it. Raises ProbeStopped."""
+    measured = disks.measured_disk(
+        disks.describe_disk(folder),
+        disks.model_file([folder]),
+        on_progress=on_progress,
+        cancellation=cancellation,
+    )
+    _remember(disk=measured)
+    return measured
+
+
 def _silent(what: str, share: float | None, rate: str) -> None:
     del what, share, rate
 

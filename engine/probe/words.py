@@ -12,6 +12,10 @@ SENTENCES: dict[str, str] = {
         "The process that measures {what} ended early ({reason}), so its speed is not known. "
         "Run ./twofold doctor to see whether the library is fit."
     ),
+    "survey.ended": (
+        "The process that looks at the machine ended early (exit status {exit_status}), so there "
+        "is no answer. Run ./twofold doctor to see whether the library is fit."
+    ),
 }
 
 # Codes that a Disk's `warnings` carry.

@@ -155,6 +155,7 @@ _STATUS = {
     "engine.nothing_loaded": 503,
     "engine.replaced": 503,
     "engine.stopping": 503,
+    "survey.ended": 503,
     "engine.stopped": 503,
     "memory.out": 503,
     "server.unexpected": 500,

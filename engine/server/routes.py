@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from engine.api import engine as state
-from engine.api import openai, requests
-from engine.server import openai_routes, openapi, twofold_routes
+from engine.api import openai, requests, survey
+from engine.server import openai_routes, openapi, survey_routes, twofold_routes
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -88,6 +88,24 @@ ENDPOINTS = (
     Endpoint(
         "GET", "/twofold/memory", twofold_routes.memory, "The memory in use, in bytes.",
         answer=state.MemoryReport,
+    ),
+    Endpoint(
+        "POST", "/twofold/plan", survey_routes.plan,
+        "Where a model's weights will go, and how long prompts will take.",
+        body=survey.PlanQuery, answer=survey.Planned,
+    ),
+    Endpoint(
+        "GET", "/twofold/probe", survey_routes.known, "What is known of this machine.",
+        answer=survey.Probed,
+    ),
+    Endpoint(
+        "POST", "/twofold/probe", survey_routes.probe,
+        "Measures this machine, and streams how far it is.",
+        body=survey.ProbeQuery, events=survey.ProbeEvent,
+    ),
+    Endpoint(
+        "GET", "/twofold/doctor", survey_routes.doctor, "Whether all is well on this machine.",
+        answer=survey.Examined,
     ),
     Endpoint(
         "POST", "/twofold/tokenize", twofold_routes.tokenize, "A text's tokens.",
