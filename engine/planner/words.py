@@ -33,8 +33,8 @@ REMARKS: dict[str, str] = {
         "come from the disk in each pass."
     ),
     "plan.all_streamed": (
-        "No block of the prefiller fits into free memory, so all {blocks} come from the disk in "
-        "each pass ({gib:.1f} GiB, {seconds:.1f} s)."
+        "No block of the prefiller stays in memory: all {blocks} come from the disk in each "
+        "pass ({gib:.1f} GiB, {seconds:.1f} s)."
     ),
     "plan.best_answers": (
         "The decoder has {bits:.1f} bits a weight: reading with the prefiller makes its answers "
