@@ -26,7 +26,7 @@ class CodeView(QWidget):
     def __init__(self, segment: Code, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._segment = segment
-        self._text = StillText()
+        self._text = StillText(self)
         self._text.setLineWrapMode(StillText.LineWrapMode.NoWrap)
         self._text.setWordWrapMode(QTextOption.WrapMode.NoWrap)
         self._text.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
@@ -38,10 +38,9 @@ class CodeView(QWidget):
         layout.setContentsMargins(PADDING, 0, PADDING, 0)
         self._copy = icon_button("copy", tr("chat.copy_code"), size=16)
         self._copy.clicked.connect(self._copy_all)
-        self._head = QWidget()
+        self._head = QWidget(self)
         self._head.setFixedHeight(HEAD_HEIGHT)
         self._head.setLayout(row(label(segment.language, "small"), None, self._copy))
-        self._head.setVisible(segment.source is not None)
         layout.addWidget(self._head)
         layout.addWidget(self._text)
         self._below = layout
@@ -49,7 +48,6 @@ class CodeView(QWidget):
         self._copied.setSingleShot(True)
         self._copied.setInterval(COPIED_MS)
         self._copied.timeout.connect(lambda: self._copy.setIcon(icon("copy")))
-        self.show_segment(segment)
 
     @property
     def copy_button(self) -> QWidget:

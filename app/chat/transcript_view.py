@@ -87,7 +87,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def row_changed(self, row: Row) -> None:
         """The row's content is another one: it is shown and measured again, soon."""
-        row.measured = False
+        row.measured, row.width = False, 0
         widget = self._shown.get(row.id)
         if widget is not None:
             widget.show_row(row)
@@ -176,9 +176,10 @@ class TranscriptView(QAbstractScrollArea):
         self._arranging = True
         try:
             self._later.stop()
+            width = self.column_width()
             for _ in range(MOST_PASSES):
                 self._offsets = list(
-                    accumulate((self._height(row) for row in self._rows), initial=EDGE)
+                    accumulate((self._height(row, width) for row in self._rows), initial=EDGE)
                 )
                 self._set_scroll(anchor)
                 if not self._make_visible():
@@ -189,16 +190,15 @@ class TranscriptView(QAbstractScrollArea):
         self._show_to_end()
         self.viewport().update()
 
-    def _height(self, row: Row) -> int:
-        width = self.column_width()
+    def _height(self, row: Row, width: int) -> int:
         if row.measured and row.width == width:
             return row.height
         widget = self._shown.get(row.id)
         if widget is not None:
             row.height = row.gap + widget.height_for(width)
             row.width, row.measured = width, True
-        elif not row.measured:
-            row.height = row.gap + row.estimate(width)
+        elif row.width != width:
+            row.height, row.width = row.gap + row.estimate(width), width
         return row.height
 
     def _set_scroll(self, anchor: Anchor | None) -> None:
@@ -222,6 +222,7 @@ class TranscriptView(QAbstractScrollArea):
     def _make_visible(self) -> bool:
         """Makes the widgets that are missing; whether a height turned out to be another one."""
         visible = self._visible_range()
+        width = self.column_width()
         wanted = {self._rows[index].id for index in visible}
         changed = False
         for index in visible:
@@ -235,7 +236,7 @@ class TranscriptView(QAbstractScrollArea):
             self._shown[row.id] = widget
             before = row.height
             row.measured = False
-            changed |= self._height(row) != before
+            changed |= self._height(row, width) != before
         for key in [key for key in self._shown if key not in wanted]:
             if not _in_use(self._shown[key]):
                 self._drop(key)

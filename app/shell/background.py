@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
@@ -9,6 +10,8 @@ from typing import TypeVar
 from PySide6.QtCore import QObject, QRunnable, Qt, QThreadPool, Signal, SignalInstance
 
 Result = TypeVar("Result")
+
+SWITCH_S = 0.0005
 
 
 class _Home(QObject):
@@ -37,6 +40,8 @@ class Background:
     """A few threads for work that takes longer than a frame. Make it on the window's thread."""
 
     def __init__(self, threads: int = 2) -> None:
+        # The window's thread waits at most this long each time it wants the interpreter back.
+        sys.setswitchinterval(SWITCH_S)
         self._home = _Home()
         self._call: SignalInstance = self._home.call
         self._pool = QThreadPool()

@@ -1,0 +1,243 @@
+"""The prefill page's layout: the switch, memory and blocks, the plot, reasons, the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.i18n import tr
+from app.prefill.block_strip import BlockStrip
+from app.prefill.memory_bar import MemoryBar
+from app.prefill.prefill_controller import PrefillController
+from app.prefill.rate_trace import RateTrace
+from app.shell.context import Context
+from app.shell.page import Page
+from app.shell.widgets import button, column, label, row
+from app.theme.theme import theme
+from engine.api.turn import PathSetting
+
+PATHS: tuple[PathSetting, ...] = ("auto", "decoder", "resident", "odp", "autocast")
+# Narrower than this, the plot goes below the memory.
+TWO_COLUMNS = 820
+WIDEST = 1120
+
+
+def make_page(context: Context) -> Page:
+    view = PrefillView()
+    view.controller = PrefillController(context, view)
+    return view
+
+
+class PathSwitch(QWidget):
+    """One of five; arrow keys go from one to the next. `chosen` with the path's name."""
+
+    chosen = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._group = QButtonGroup(self)
+        self._group.setExclusive(True)
+        self.setAccessibleName(tr("chat.path"))
+        self._buttons: dict[str, QPushButton] = {}
+        self._line = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
+        self._line.setContentsMargins(0, 0, 0, 0)
+        self._line.setSpacing(8)
+        for path in PATHS:
+            made = button(tr(f"paths.{path}"))
+            made.setProperty("kind", "segment")
+            made.setCheckable(True)
+            made.setToolTip(tr(f"path_hints.{path}"))
+            made.setAccessibleDescription(tr(f"path_hints.{path}"))
+            made.clicked.connect(lambda _checked, name=path: self.chosen.emit(name))
+            made.installEventFilter(self)
+            self._group.addButton(made)
+            self._buttons[path] = made
+            self._line.addWidget(made, 1)
+
+    @property
+    def buttons(self) -> dict[str, QPushButton]:
+        return self._buttons
+
+    def show_chosen(self, path: str) -> None:
+        self._buttons[path].setChecked(True)
+
+    def eventFilter(self, watched: object, event: QEvent) -> bool:
+        steps = {Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1, Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1}
+        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
+            step = steps.get(Qt.Key(event.key()))
+            made = list(self._buttons.values())
+            if step is not None and watched in made:
+                following = made[(made.index(watched) + step) % len(made)]
+                following.setFocus(Qt.FocusReason.TabFocusReason)
+                following.click()
+                return True
+        return False
+
+
+class PrefillView(Page):
+    def __init__(self) -> None:
+        super().__init__()
+        self.controller: PrefillController | None = None
+        self.model = label("", "secondary")
+        self.switch = PathSwitch()
+        self.sentence = label("", wrap=True)
+        self.sentence.setMinimumHeight(44)
+        self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.memory = MemoryBar()
+        self.strip = BlockStrip()
+        self.strip_words = label("", "small", wrap=True)
+        self.reading = label("", "reading", wrap=True)
+        left = column(
+            self.memory, 12, label(tr("prefill.strip"), "heading"), self.strip, self.strip_words,
+            self.reading, None,
+        )  # fmt: skip
+        self.left = _card(left)
+
+        self.crossover = label("", wrap=True)
+        self.legend = label("", "small", wrap=True)
+        self.legend.setTextFormat(Qt.TextFormat.RichText)
+        self.plot_place = QVBoxLayout()
+        self.plot_place.setContentsMargins(0, 0, 0, 0)
+        right = column(label(tr("prefill.plot"), "heading"), self.crossover)
+        right.addLayout(self.plot_place)
+        right.addWidget(self.legend)
+        self.axes = label(tr("prefill.axes"), "small", wrap=True)
+        right.addWidget(self.axes)
+        right.addStretch(1)
+        self.right = _card(right)
+        self._columns = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._columns.setSpacing(16)
+        self._columns.addWidget(self.left, 4)
+        self._columns.addWidget(self.right, 6)
+
+        self.reasons = QVBoxLayout()
+        self.reasons.setSpacing(8)
+        why = column(label(tr("prefill.reasons"), "heading"))
+        why.addLayout(self.reasons)
+
+        self.disk = label("", wrap=True)
+        self.disk_warning = label("", "warn", wrap=True)
+        self.trace = RateTrace()
+        self.trace.hide()
+        self.measure = button(tr("prefill.measure"), icon_name="refresh-cw")
+        foot = QHBoxLayout()
+        foot.setSpacing(12)
+        foot.addLayout(column(self.disk, self.disk_warning, spacing=4), 1)
+        foot.addWidget(self.trace)
+        foot.addWidget(self.measure)
+        disk = column(label(tr("prefill.disk"), "heading"))
+        disk.addLayout(foot)
+
+        self.body = QWidget()
+        inside = QVBoxLayout(self.body)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(16)
+        inside.addLayout(self._columns)
+        inside.addWidget(_card(why))
+        inside.addWidget(_card(disk))
+
+        self.empty = label("", "secondary", wrap=True)
+        self.models = button(tr("helps.choose_model"), "primary")
+        self.retry = button(tr("helps.try_again"))
+        self._none = QWidget()
+        self._none.setLayout(column(self.empty, row(self.models, self.retry, None), spacing=12))
+
+        content = QWidget()
+        content.setMaximumWidth(WIDEST)
+        page = QVBoxLayout(content)
+        page.setContentsMargins(24, 24, 24, 24)
+        page.setSpacing(12)
+        page.addWidget(label(tr("pages.prefill"), "title"))
+        page.addWidget(self.model)
+        page.addWidget(self.switch)
+        page.addWidget(self.sentence)
+        page.addWidget(self._none)
+        page.addWidget(self.body)
+        page.addStretch(1)
+        middle = QWidget()
+        line = QHBoxLayout(middle)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.addStretch(1)
+        line.addWidget(content, 1000)
+        line.addStretch(1)
+        self.scroll = QScrollArea()
+        self.scroll.setWidget(middle)
+        self.scroll.setWidgetResizable(True)
+        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.scroll.setAccessibleName(tr("pages.prefill"))
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(self.scroll)
+        self.body.hide()
+        self._none.hide()
+
+    def shown(self) -> None:
+        if self.controller is not None:
+            self.controller.refresh()
+
+    def close_page(self) -> None:
+        if self.controller is not None:
+            self.controller.close()
+
+    def show_empty(self, words: str, *, choose: bool = False, retry: bool = False) -> None:
+        """Instead of the plan: why there is none, and what helps."""
+        self.empty.setText(words)
+        self.models.setVisible(choose)
+        self.retry.setVisible(retry)
+        self._none.show()
+        self.body.hide()
+        self.sentence.hide()
+
+    def show_body(self) -> None:
+        self._none.hide()
+        self.body.show()
+        self.sentence.show()
+
+    def show_reasons(self, reasons: Sequence[str], warnings: Sequence[str]) -> None:
+        while (item := self.reasons.takeAt(0)) is not None:
+            if (widget := item.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
+        for words in reasons:
+            self.reasons.addWidget(label(words, wrap=True))
+        for words in warnings:
+            self.reasons.addWidget(label(words, "warn", wrap=True))
+
+    def show_legend(self, paths: Sequence[str], *, runs: bool) -> None:
+        marks = {"decoder": ("decode", "━━"), "resident": ("prefill", "┅┅"),
+                 "odp": ("prefill", "━━"), "autocast": ("text_2", "╌╌")}  # fmt: skip
+        parts = [
+            f'<span style="color:{theme().colour(marks[path][0])}">{marks[path][1]}</span>&nbsp;'
+            + tr(f"paths.{path}").replace(" ", "&nbsp;")
+            for path in paths
+        ]
+        if runs:
+            parts.append("●&nbsp;" + tr("prefill.runs").replace(" ", "&nbsp;"))
+        self.legend.setText(" &nbsp; ".join(parts))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        wide = self.width() >= TWO_COLUMNS
+        ways = QBoxLayout.Direction
+        self._columns.setDirection(ways.LeftToRight if wide else ways.TopToBottom)
+        QTimer.singleShot(0, self, self.strip.updateGeometry)
+
+
+def _card(layout: QVBoxLayout) -> QFrame:
+    made = QFrame()
+    made.setProperty("kind", "card")
+    layout.setContentsMargins(16, 16, 16, 16)
+    made.setLayout(layout)
+    return made
