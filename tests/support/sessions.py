@@ -30,6 +30,9 @@ class Pair:
     prefiller: Path
 
 
+MakePair = Callable[[str], Pair]  # by architecture
+
+
 def make_pair(folder: Path, arch: str, **shape: Any) -> Pair:
     folder.mkdir(parents=True, exist_ok=True)
     decoder, source = write_pair(folder, arch, **shape)

@@ -19,6 +19,7 @@ from engine.prefiller.formats import open_prefiller
 from tests.support.prefiller_files import write_prefillers_model
 from tests.support.sessions import (
     Logits,
+    MakePair,
     Pair,
     attached,
     decode,
@@ -30,7 +31,6 @@ from tests.support.sessions import (
     same_bits,
 )
 from tests.support.tiny_models import ARCHS
-from tests.unit.session.conftest import MakePair
 
 library: Any = llama_cpp
 # The library's graphs for these apply every scale, so an NVFP4 model of them runs as it should.

@@ -10,6 +10,7 @@ import pytest
 
 from engine.errors import NativeError
 from tests.support.sessions import (
+    MakePair,
     attached,
     decode,
     distance,
@@ -20,7 +21,6 @@ from tests.support.sessions import (
     same_bits,
 )
 from tests.support.tiny_models import ARCHS
-from tests.unit.session.conftest import MakePair
 
 TRUNCATABLE = ("llama", "qwen2", "qwen3")
 # The library rounds products of few rows otherwise than those of many (it alone differs by 0.11 in

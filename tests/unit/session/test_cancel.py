@@ -12,6 +12,7 @@ import pytest
 
 from engine.errors import NativeError
 from tests.support.sessions import (
+    MakePair,
     attach,
     attached,
     decode,
@@ -23,7 +24,6 @@ from tests.support.sessions import (
     read,
     same_bits,
 )
-from tests.unit.session.conftest import MakePair
 
 TIMES = 100
 PATHS = ("decoder", "resident", "odp")

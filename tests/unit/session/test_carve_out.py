@@ -13,6 +13,7 @@ import pytest
 
 from engine.errors import NativeError
 from tests.support.sessions import (
+    MakePair,
     Pair,
     attach,
     attached,
@@ -25,7 +26,6 @@ from tests.support.sessions import (
     same_bits,
 )
 from tests.support.tiny_models import ARCHS
-from tests.unit.session.conftest import MakePair
 
 
 def assert_whole(session: Any, pair: Pair, checksum: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.sessions import (
     SHORTEST,
+    MakePair,
     attach,
     attached,
     decode,
@@ -19,7 +20,6 @@ from tests.support.sessions import (
     same_bits,
 )
 from tests.support.tiny_models import ARCHS
-from tests.unit.session.conftest import MakePair
 
 PATHS = ("resident", "odp")
 

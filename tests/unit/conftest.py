@@ -1,17 +1,14 @@
-"""Models that the tests of this folder share, made once per worker."""
+"""Models that tests share, made once per worker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine import paths
 from engine.prefiller.build import build_prefiller
-from tests.support.sessions import Pair, make_pair
-
-MakePair = Callable[[str], Pair]
+from tests.support.sessions import MakePair, Pair, make_pair
 
 
 @pytest.fixture(scope="session")
