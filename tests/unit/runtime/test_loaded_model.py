@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from engine.api.sampling import SamplingSettings
+from engine.api.turn import PathSetting
 from engine.chat.model import CANCELLED_TOKEN, Progress
 from engine.errors import NativeError, TwofoldError
 from engine.prefiller.build import build_prefiller
@@ -70,7 +71,9 @@ def test_paths_can_change_from_prompt_to_prompt(pair_of: MakePair) -> None:
 
 
 @pytest.mark.parametrize("path", ("odp", "resident"))
-def test_a_short_tail_goes_to_the_decoder_and_says_why(pair_of: MakePair, path: str) -> None:
+def test_a_short_tail_goes_to_the_decoder_and_says_why(
+    pair_of: MakePair, path: PathSetting
+) -> None:
     model = load(pair_of("llama"))
     read(model, 100, path)
     report = model.prefill(prompt(31), path=path, on_progress=lambda _: None)
