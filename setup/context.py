@@ -174,7 +174,9 @@ def failure(output: str, *, what: str, log: Path, folder: Path) -> SetupError:
     if "No matching distribution found" in output:
         return SetupError("package.not_found", what=what, log=log)
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)] or lines
+    # A compiler's own line tells more than what its callers say about it.
+    patterns = (r"\S: (fatal )?error: |CMake Error|ld: ", r"\berror\b", "")
+    telling = [line for pattern in patterns for line in lines if re.search(pattern, line)]
     detail = telling[0][:200] if telling else "it said nothing"
     return SetupError("step.failed", step=what[:1].upper() + what[1:], detail=detail, log=log)
 

@@ -35,13 +35,21 @@ def test_a_failure_is_recognised_by_its_output(output: str, code: str) -> None:
 
 
 def test_an_unknown_failure_quotes_the_line_that_tells_and_names_the_log(context: Context) -> None:
-    program = "echo compiling; echo 'x.cpp:1: error: no such type'; echo; echo stopped; exit 3"
+    program = (
+        "echo 'error: the builder failed'; echo 'x.cpp:1: error: no such type'; echo; "
+        "echo stopped; exit 3"
+    )
     with pytest.raises(SetupError) as caught:
         context.run(["sh", "-c", program], what="building the engine", log="engine")
     log = context.logs / "engine.log"
     assert str(caught.value).startswith("Building the engine failed (x.cpp:1: error: no such type)")
     assert str(log) in str(caught.value)
     assert log.read_text(encoding="utf-8").endswith("stopped\n")
+
+
+def test_a_program_that_fails_silently_is_still_a_sentence(context: Context) -> None:
+    with pytest.raises(SetupError, match=r"Building failed \(it said nothing\)"):
+        context.run(["sh", "-c", "exit 1"], what="building", log="silent")
 
 
 def test_lines_arrive_whole_while_the_program_runs(context: Context) -> None:
