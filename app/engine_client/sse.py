@@ -8,9 +8,13 @@ class EventParser:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._held = b""
 
     def feed(self, data: bytes) -> list[str]:
-        self._buffer += data.replace(b"\r\n", b"\n")
+        data = self._held + data
+        # The other half of a line's end may still be on its way.
+        self._held = b"\r" if data.endswith(b"\r") else b""
+        self._buffer += data.removesuffix(b"\r").replace(b"\r\n", b"\n")
         events: list[str] = []
         while (end := self._buffer.find(b"\n\n")) >= 0:
             block = bytes(self._buffer[:end])

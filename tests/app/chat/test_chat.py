@@ -17,6 +17,7 @@ from app.main import Application
 from app.store.chats import ChatStore
 from app.store.records import Chat
 from engine.api.failure import Failure
+from tests.app.conftest import MakeApp
 from tests.support.fake_engine import (
     Drop,
     FakeEngine,
@@ -303,9 +304,8 @@ def test_each_chat_keeps_its_draft(ready_app: Application, store: ChatStore, qtb
 
 
 def test_a_question_waits_for_an_engine_that_still_starts(
-    make_app: object, fake: FakeEngine, qtbot: QtBot
+    make_app: MakeApp, fake: FakeEngine, qtbot: QtBot
 ) -> None:
-    assert callable(make_app)
     application = make_app()
     chat = application.window.chat
     send(chat, "Early")
@@ -343,8 +343,9 @@ def test_a_message_that_will_not_fit_is_said_before_it_is_sent(
     assert "4,564 more than the context still holds" in chat.composer.view.tokens.text()
 
 
-def test_a_restart_shows_everything_again(make_app: object, fake: FakeEngine, qtbot: QtBot) -> None:
-    assert callable(make_app)
+def test_a_restart_shows_everything_again(
+    make_app: MakeApp, fake: FakeEngine, qtbot: QtBot
+) -> None:
     fake.be_ready()
     first = make_app()
     qtbot.waitUntil(lambda: first.engine.state.status == "ready", timeout=10_000)
