@@ -26,7 +26,6 @@ from engine.api.engine import (
 from engine.api.failure import Failure
 from engine.api.turn import PrefillProgress
 from engine.errors import TwofoldError
-from engine.gguf.errors import Unreadable
 from engine.server.errors import (
     Failed,
     NothingLoaded,
@@ -37,6 +36,7 @@ from engine.server.errors import (
     failure_of,
 )
 from engine.server.events import Broadcaster
+from engine.server.files import require_present
 from engine.server.job import Job
 from engine.server.worker_process import COMMAND_LINE, End, WorkerProcess
 from engine.worker import protocol
@@ -130,9 +130,8 @@ class Engine:
         """
         if self._stopping:
             raise Stopping
-        _require_present(request.model)
-        if request.prefiller is not None:
-            _require_present(request.prefiller)
+        require_present(request.model, folder=False)
+        require_present(request.prefiller)
         self._abandon(Replaced())
         return await self._load(request)
 
@@ -437,14 +436,6 @@ class Engine:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _require_present(name: str) -> None:
-    try:
-        Path(name).expanduser().stat()
-    except (OSError, ValueError, RuntimeError) as error:  # also NUL in a name, and no home
-        reason = getattr(error, "strerror", None) or str(error)
-        raise Unreadable(Path(name), reason=reason) from None
 
 
 def _retrieve(future: asyncio.Future[ModelInfo]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -12,10 +11,10 @@ from starlette.responses import Response
 
 from engine.api.survey import Examined, Planned, PlanQuery, Probed, ProbeQuery
 from engine.errors import TwofoldError
-from engine.gguf.errors import Unreadable
 from engine.planner.rates import CPU
 from engine.server.answers import error_event, json_response, read
 from engine.server.context import Context, context_of
+from engine.server.files import require_present
 from engine.server.sse import EventStream
 from engine.survey.ask import SurveyEnded, asked
 from engine.survey.questions import AskDoctor, AskPlan, AskProbe
@@ -28,7 +27,7 @@ async def plan(request: Request) -> Response:
     context = context_of(request)
     query = await read(request, PlanQuery)
     for name in (query.model, query.prefiller):
-        _require_present(name)
+        require_present(name)
     question = AskPlan(
         query=query,
         defaults=context.settings.current.load,
@@ -45,7 +44,7 @@ async def known(request: Request) -> Response:  # noqa: ARG001  # a handler take
 async def probe(request: Request) -> Response:
     """Measures, and streams how far it is. A client that goes stops it."""
     query = await read(request, ProbeQuery)
-    _require_present(query.folder)
+    require_present(query.folder)
     return EventStream(_probing(AskProbe(query=query)))
 
 
@@ -80,14 +79,3 @@ async def _replaced(context: Context) -> dict[str, int]:
         return {}
     held = use.weights + use.context + use.compute + use.resident + use.slots_allocated
     return {CPU: min(held, report.worker_resident)}
-
-
-def _require_present(name: str | None) -> None:
-    """Raises Unreadable where there is nothing."""
-    if name is None:
-        return
-    try:
-        Path(name).expanduser().stat()
-    except (OSError, ValueError, RuntimeError) as error:  # also NUL in a name, and no home
-        reason = getattr(error, "strerror", None) or str(error)
-        raise Unreadable(Path(name), reason=reason) from None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 
 from engine.api.failure import Failure
@@ -104,6 +106,8 @@ class ModelHost:
         except TwofoldError as error:
             self._send(Failed(id=job, failure=failure_of(error)))
         except Exception as error:  # a bug in here must not leave a client waiting
+            # Where it was, without the message: that may quote the user.
+            print("".join(traceback.format_tb(error.__traceback__)), file=sys.stderr, flush=True)
             self._send(Failed(id=job, failure=failure_of(unexpected(error))))
         finally:
             with self._lock:

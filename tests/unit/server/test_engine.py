@@ -210,8 +210,9 @@ def test_a_path_with_nothing_there_does_not_cost_the_loaded_model(
         async with run_engine() as engine:
             request = scripted(answers=["Still here."])
             await engine.load(request)
-            with pytest.raises(Unreadable):
-                await engine.load(request.model_copy(update={"model": "/no/such.gguf"}))
+            for wrong in ("/no/such.gguf", "/", "a\0b", "x" * 4000, "~nobody-at-all/x"):
+                with pytest.raises(Unreadable):
+                    await engine.load(request.model_copy(update={"model": wrong}))
             assert await answer(ask(engine)) == "Still here."
 
     asyncio.run(check())
