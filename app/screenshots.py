@@ -5,6 +5,7 @@ Nothing is loaded: the engine stands still in each state, the chats are samples.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from typing import Literal
 
 from PySide6.QtCore import QPoint, QSize
 from PySide6.QtGui import QImage, QPainter
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QScrollArea
 
 from app.chat.answer_words import reading
 from app.engine_client.client import Connection, EngineClient
@@ -25,9 +26,11 @@ from app.i18n import Language
 from app.main import Application
 from app.preferences import Preferences, PreferencesFile
 from app.sample_chats import SampleChats, fill
+from app.sample_machine import StillHttp
+from app.shell.page import Page
 from app.shell.window import MainWindow
 from app.store.chats import ChatStore
-from engine.api.engine import EngineState, LoadProgress, MemoryUse, ModelInfo
+from engine.api.engine import EngineState, LoadProgress, MemoryUse, ModelInfo, RequestProgress
 from engine.api.turn import PrefillProgress
 
 SIZE = QSize(1180, 780)
@@ -36,6 +39,10 @@ SETTLE_S = 0.35
 
 class StillEngine(EngineClient):
     """An engine that is in whatever state it is put."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.http = StillHttp(self)
 
     def start(self) -> None:
         pass
@@ -195,6 +202,67 @@ def _shortcuts(stage: Stage) -> None:
     stage.window.show_page("shortcuts")
 
 
+def _prefill(stage: Stage) -> None:
+    stage.ready()
+    _runs(stage)
+    importlib.import_module("app.prefill.plot")  # the page itself does that behind the screen
+    stage.window.show_page("prefill")
+
+
+def _runs(stage: Stage) -> None:
+    """Prompts that this machine has read before."""
+    read = [("decoder", 300, 0.31), ("odp", 3100, 2.6), ("odp", 8431, 5.4), ("decoder", 2048, 1.7)]
+    model = str(sample_model().path)
+
+    def work(store: ChatStore) -> None:
+        for path, tokens, seconds in read:
+            message = store.add_message(stage.chats.contract, "assistant", "", parent=None)
+            report = {"path": path, "new_tokens": tokens, "ttft_s": seconds, "model": model}
+            store.finish(message, "", None, report=report)
+
+    stage.application.store.ask(work)
+
+
+def _prefill_odp(stage: Stage) -> None:
+    stage.application.preferences.values.path = "odp"
+    _prefill(stage)
+    _settle()
+    progress = PrefillProgress(
+        path="odp",
+        reason="",
+        tokens_done=4096,
+        tokens_total=8431,
+        block=38,
+        blocks=64,
+        bytes_read=19_400_000_000,
+        seconds=3.8,
+    )
+    stage.engine.request_progress.emit(RequestProgress(id="r", progress=progress))
+
+
+def _prefill_resident(stage: Stage) -> None:
+    stage.application.preferences.values.path = "resident"
+    _prefill(stage)
+
+
+def _prefill_empty(stage: Stage) -> None:
+    stage.engine.put(Connection.CONNECTED, EngineState(status="empty"))
+    stage.window.show_page("prefill")
+
+
+def _prefill_foot(stage: Stage) -> None:
+    _prefill(stage)
+    _settle()
+    _scroll_to_end(stage)
+
+
+def _scroll_to_end(stage: Stage) -> None:
+    page = next(page for page in stage.window.findChildren(Page) if page.isVisible())
+    area = page.findChild(QScrollArea)
+    assert isinstance(area, QScrollArea)
+    area.verticalScrollBar().setValue(area.verticalScrollBar().maximum())
+
+
 SCENES: dict[str, Scene] = {
     "chat-starting": _starting,
     "chat-no-model": _no_model,
@@ -212,6 +280,11 @@ SCENES: dict[str, Scene] = {
     "chat-composer": _composer,
     "chat-rtl": _rtl,
     "shortcuts": _shortcuts,
+    "prefill": _prefill,
+    "prefill-reading": _prefill_odp,
+    "prefill-resident": _prefill_resident,
+    "prefill-foot": _prefill_foot,
+    "prefill-no-model": _prefill_empty,
 }
 
 Mode = Literal["light", "dark"]

@@ -402,6 +402,11 @@ class ChatController(QObject):
 
     # Settings and presets
 
+    def choose_path(self, path: str) -> None:
+        """The open chat reads its prompts this way from now on."""
+        self.view.path.setCurrentIndex(PATHS.index(path))
+        self._on_path(PATHS.index(path))
+
     def _on_path(self, number: int) -> None:
         path = PATHS[number]
         self._change_settings(

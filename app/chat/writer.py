@@ -178,6 +178,8 @@ class Writer(QObject):
         data = report.model_dump(mode="json")
         # The text is stored with the message; the report need not repeat it.
         data.pop("message")
+        if (model := self._engine.state.model) is not None:
+            data["model"] = str(model.path)
         if self._left_out:
             data["left_out"] = self._left_out
         self._finish("done", report=data)

@@ -166,9 +166,7 @@ class BlockStrip(QWidget):
 
     def _say(self) -> None:
         counts = {tier: self._tiers.count(tier) for tier in ("device", "host", "disk")}
-        words = [
-            tr(f"tiers.{tier}_count", count=count) for tier, count in counts.items() if count
-        ]
+        words = [tr(f"tiers.{tier}_count", count=count) for tier, count in counts.items() if count]
         name = tr("prefill.strip")
         if words:
             name += f": {', '.join(words)}"

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.i18n import numbers, tr
-from app.i18n.catalogue import has, language
+from app.i18n.catalogue import has
 from engine.api.engine import MemoryReport
+from engine.api.hardware import Profile
 from engine.api.plan import Plan, Remark
 from engine.api.survey import Planned
 from engine.api.turn import Path, PathSetting
@@ -73,12 +74,18 @@ def _memory(device: str, total: int, sizes: dict[MemoryPart, int], *, now: bool)
     order: tuple[MemoryPart, ...] = (
         "decoder", "context", "compute", "resident", "slots", "program", "other", "free",
     )  # fmt: skip
-    parts = tuple((part, sizes[part]) for part in order if sizes.get(part))
+    parts: tuple[tuple[MemoryPart, int], ...] = tuple(
+        (part, sizes[part]) for part in order if sizes.get(part)
+    )
     return Memory(device, total, parts, now)
 
 
-def device_name(device: str) -> str:
-    return tr("prefill.host") if device == "CPU" else device
+def device_name(device: str, profile: Profile) -> str:
+    """As people call it."""
+    if device == "CPU":
+        return tr("prefill.host")
+    found = next((one for one in profile.devices if one.name == device), None)
+    return (found.description if found else None) or device
 
 
 def path_sentence(setting: PathSetting, auto: Plan, chosen: Plan, disk_gbps: float | None) -> str:
@@ -147,14 +154,16 @@ def rounded(tokens: int) -> int:
     return round(tokens / scale) * scale
 
 
-def remark_words(remark: Remark) -> str:
+def remark_words(remark: Remark, profile: Profile) -> str:
     """The planner's sentence in the window's language."""
     key = f"remarks.{remark.code}"
-    if language() == "en" or not has(key):
+    if not has(key):
         return remark.sentence
     data = dict(remark.data)
-    if data.get("name") == "the host":
-        data["name"] = tr("prefill.host")
+    if has(path := f"paths.{data.get('mode')}"):
+        data["mode"] = tr(path)
+    if name := data.get("name"):
+        data["name"] = device_name("CPU" if name == "the host" else name, profile)
     try:
         return tr(key, **data) if data else tr(key)
     except (KeyError, IndexError, ValueError):

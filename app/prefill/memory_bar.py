@@ -7,8 +7,8 @@ from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QGridLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from app.i18n import numbers, tr
-from app.prefill.facts import Memory, MemoryPart, device_name
-from app.shell.widgets import label
+from app.prefill.facts import Memory, MemoryPart
+from app.shell.widgets import clear_layout, label
 from app.theme.theme import theme
 
 BAR_HEIGHT = 28
@@ -104,16 +104,12 @@ class MemoryBar(QWidget):
         self._note.hide()
         theme().changed.connect(self._bar.update)
 
-    def show_memory(self, memory: Memory, note: str = "") -> None:
+    def show_memory(self, memory: Memory, device: str, note: str = "") -> None:
         key = "prefill.memory_now" if memory.now else "prefill.memory_planned"
-        device = device_name(memory.device)
         head = tr(key, device=device, total=numbers.size(memory.total))
         self._head.setText(head)
         self._bar.show_memory(memory)
-        while (item := self._legend.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
+        clear_layout(self._legend)
         words: list[str] = []
         for line, (part, size) in enumerate(memory.parts):
             name, shown = tr(f"memory.{part}"), numbers.size(size)

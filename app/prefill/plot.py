@@ -5,12 +5,12 @@ Imports the plotting library, which takes a while: the page imports this module 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log10
 from typing import Any
 
-import pyqtgraph
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QVBoxLayout, QWidget
@@ -23,6 +23,8 @@ from engine.api.plan import Forecast, Plan
 from engine.api.turn import Path
 
 HEIGHT = 320
+# The library is not typed.
+pyqtgraph: Any = importlib.import_module("pyqtgraph")
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,6 @@ class TimePlot(QWidget):
         super().__init__()
         self._plan: Plan | None = None
         self._runs: Sequence[Run] = ()
-        # The library is not typed.
         self._plot: Any = pyqtgraph.PlotWidget()
         self._plot.setFixedHeight(HEIGHT)
         self._plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -79,13 +80,13 @@ class TimePlot(QWidget):
         shown = shown or [plan.prompt_tokens[0]]
         low, high = log10(shown[0]), log10(max(shown[-1], shown[0] * 2))
         runs = [run for run in self._runs if shown[0] <= run.tokens <= 10**high]
-        times = [
-            seconds for line in plan.forecasts for seconds in line.ttft_s[: len(shown)]
-        ] + [run.seconds for run in runs]
+        times = [seconds for line in plan.forecasts for seconds in line.ttft_s[: len(shown)]] + [
+            run.seconds for run in runs
+        ]
         bottom, top = log10(max(1e-3, min(times))) - 0.1, log10(max(times)) + 0.15
         if top - bottom < 1.2:
             top = bottom + 1.2
-        self._item.setXRange(low - 0.02, high + 0.04)
+        self._item.setXRange(low - 0.02, high + 0.09)  # room for half of the last label
         self._item.setYRange(bottom, top)
         self._ticks(shown, bottom, top)
         for forecast in plan.forecasts:
@@ -107,7 +108,7 @@ class TimePlot(QWidget):
             axis.setPen(pyqtgraph.mkPen(tokens.qcolour("line")))
             axis.setTextPen(pyqtgraph.mkPen(tokens.qcolour("text_2")))
             axis.setTickFont(font)
-            axis.setStyle(tickLength=0, tickTextOffset=8)
+            axis.setStyle(tickLength=0, tickTextOffset=8, hideOverlappingLabels=False)
         self._item.getAxis("left").setWidth(tokens.px(64))
         self._item.getAxis("bottom").setHeight(tokens.px(30))
         self._item.showGrid(x=True, y=True, alpha=0.25)
@@ -117,7 +118,6 @@ class TimePlot(QWidget):
         step = -(-len(shown) // most)
         along = [(log10(length), numbers.count(length)) for length in shown[::step]]
         self._item.getAxis("bottom").setTicks([along])
-        # The outermost label would reach over the edge.
         rising = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1200.0, 3600.0, 18000.0]
         if top - bottom > 2.5:
             rising = [0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0]
@@ -150,13 +150,13 @@ class TimePlot(QWidget):
     def _crossover(self, tokens: int, low: float, high: float) -> None:
         place = log10(tokens)
         colour = QColor(theme().qcolour("text_2"))
-        line: Any = pyqtgraph.InfiniteLine(
+        line = pyqtgraph.InfiniteLine(
             place, angle=90, pen=pyqtgraph.mkPen(colour, style=Qt.PenStyle.DashLine)
         )
         self._item.addItem(line)
         words = tr("prefill.crossover_mark", tokens=numbers.count(rounded(tokens)))
         right = place < (low + high) / 2
-        mark: Any = pyqtgraph.TextItem(
+        mark = pyqtgraph.TextItem(
             words, color=theme().qcolour("text"), anchor=(-0.03 if right else 1.03, 0)
         )
         mark.setFont(theme().font(TYPE.small))

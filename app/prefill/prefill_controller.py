@@ -16,6 +16,7 @@ from app.engine_client.http import Stream, error_in
 from app.i18n import numbers, tr
 from app.prefill.facts import (
     crossover_words,
+    device_name,
     disk_gbps,
     memory_now,
     path_sentence,
@@ -128,9 +129,10 @@ class PrefillController(QObject):
             self._view.show_empty(tr("prefill.planning"))
         self._number += 1
         number, (model, prefiller) = self._number, self._key
-        body = {"model": model, "prefiller": prefiller, "mode": missing, "force_pairing": True}
+        body: dict[str, Any] = {"model": model, "prefiller": prefiller, "mode": missing}
         if (loaded := self._engine.state.model) is not None:
-            body["context"] = loaded.context
+            # Whoever loaded this pair has agreed to it.
+            body |= {"context": loaded.context, "force_pairing": True}
         self._engine.http.post(
             "/twofold/plan",
             body,
@@ -153,21 +155,21 @@ class PrefillController(QObject):
         view.show_body()
         words = path_sentence(self._setting, auto.plan, plan, disk_gbps(chosen))
         view.sentence.setText(words)
-        self._show_memory(plan)
+        self._show_memory(chosen)
         view.strip.show_tiers(plan.tiers or ("device",) * plan.blocks)
         view.strip_words.setText(_tier_words(plan))
         compared = _with_forecasts(auto.plan, plan)
         view.crossover.setText(crossover_words(compared))
         view.show_reasons(
-            [remark_words(remark) for remark in plan.reasons],
-            [remark_words(remark) for remark in plan.warnings],
+            [remark_words(remark, chosen.profile) for remark in plan.reasons],
+            [remark_words(remark, chosen.profile) for remark in plan.warnings],
         )
         if chosen.profile.disks:
             self._show_disk(chosen.profile.disks[0])
         self._show_plot()
 
-    def _show_memory(self, plan: Plan) -> None:
-        memory = None
+    def _show_memory(self, planned: Planned) -> None:
+        memory, plan = None, planned.plan
         # What the engine counts is the host's; of a graphics card the plan tells.
         if plan.device == "CPU" and self._memory is not None:
             memory = memory_now(self._memory)
@@ -175,12 +177,13 @@ class PrefillController(QObject):
         lent = self._memory.model.lent if self._memory and self._memory.model else plan.lent_bytes
         if lent:
             note = tr("prefill.lent", size=numbers.size(lent))
-        self._view.memory.show_memory(memory or planned_memory(plan), note)
+        memory = memory or planned_memory(plan)
+        self._view.memory.show_memory(memory, device_name(memory.device, planned.profile), note)
 
     def _on_memory(self, answer: Any) -> None:
         self._memory = MemoryReport.model_validate(answer)
         if self._is_planned():
-            self._show_memory(self._plans[self._setting].plan)
+            self._show_memory(self._plans[self._setting])
 
     def _is_planned(self) -> bool:
         return "auto" in self._plans and self._setting in self._plans
@@ -208,8 +211,9 @@ class PrefillController(QObject):
             )
 
     def _on_plot(self, module: Any) -> None:
-        self._plot = module.TimePlot()
-        self._view.plot_place.addWidget(self._plot)
+        plot: TimePlot = module.TimePlot()
+        self._plot = plot
+        self._view.plot_place.addWidget(plot)
         self._show_plot()
 
     def _on_reports(self, reports: list[dict[str, Any]]) -> None:
@@ -233,7 +237,7 @@ class PrefillController(QObject):
         for report in self._reports:
             tokens, seconds = report.get("new_tokens") or 0, report.get("ttft_s")
             path: Path | None = report.get("path")
-            if report.get("model") != model or path not in get_args(Path) or not seconds:
+            if report.get("model") != model or path is None or not seconds:
                 continue
             if tokens > 0 and report.get("cached_tokens", 0) <= MOST_CACHED * tokens:
                 found.append(Run(path, tokens, seconds))

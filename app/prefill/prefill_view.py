@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -24,7 +25,7 @@ from app.prefill.prefill_controller import PrefillController
 from app.prefill.rate_trace import RateTrace
 from app.shell.context import Context
 from app.shell.page import Page
-from app.shell.widgets import button, column, label, row
+from app.shell.widgets import button, clear_layout, column, label, row
 from app.theme.theme import theme
 from engine.api.turn import PathSetting
 
@@ -60,7 +61,7 @@ class PathSwitch(QWidget):
             made.setCheckable(True)
             made.setToolTip(tr(f"path_hints.{path}"))
             made.setAccessibleDescription(tr(f"path_hints.{path}"))
-            made.clicked.connect(lambda _checked, name=path: self.chosen.emit(name))
+            made.clicked.connect(partial(self.chosen.emit, path))
             made.installEventFilter(self)
             self._group.addButton(made)
             self._buttons[path] = made
@@ -73,12 +74,12 @@ class PathSwitch(QWidget):
     def show_chosen(self, path: str) -> None:
         self._buttons[path].setChecked(True)
 
-    def eventFilter(self, watched: object, event: QEvent) -> bool:
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         steps = {Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1, Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1}
         if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
             step = steps.get(Qt.Key(event.key()))
             made = list(self._buttons.values())
-            if step is not None and watched in made:
+            if step is not None and isinstance(watched, QPushButton) and watched in made:
                 following = made[(made.index(watched) + step) % len(made)]
                 following.setFocus(Qt.FocusReason.TabFocusReason)
                 following.click()
@@ -152,7 +153,9 @@ class PrefillView(Page):
         self.models = button(tr("helps.choose_model"), "primary")
         self.retry = button(tr("helps.try_again"))
         self._none = QWidget()
-        self._none.setLayout(column(self.empty, row(self.models, self.retry, None), spacing=12))
+        empty = column(self.empty, spacing=12)
+        empty.addLayout(row(self.models, self.retry, None))
+        self._none.setLayout(empty)
 
         content = QWidget()
         content.setMaximumWidth(WIDEST)
@@ -172,14 +175,14 @@ class PrefillView(Page):
         line.addStretch(1)
         line.addWidget(content, 1000)
         line.addStretch(1)
-        self.scroll = QScrollArea()
-        self.scroll.setWidget(middle)
-        self.scroll.setWidgetResizable(True)
-        self.scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.scroll.setAccessibleName(tr("pages.prefill"))
+        scroll = QScrollArea()
+        scroll.setWidget(middle)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setAccessibleName(tr("pages.prefill"))
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(self.scroll)
+        outer.addWidget(scroll)
         self.body.hide()
         self._none.hide()
 
@@ -206,10 +209,7 @@ class PrefillView(Page):
         self.sentence.show()
 
     def show_reasons(self, reasons: Sequence[str], warnings: Sequence[str]) -> None:
-        while (item := self.reasons.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.hide()
-                widget.deleteLater()
+        clear_layout(self.reasons)
         for words in reasons:
             self.reasons.addWidget(label(words, wrap=True))
         for words in warnings:

@@ -15,6 +15,7 @@ from app.store.owner import StoreOwner
 class Context:
     """`show_page` goes to a page by its id. `notify` says a sentence at the window's foot, with
     one button where `action` is given. `restart_window` builds all pages anew (a new language).
+    `path_chosen` gives the open chat the path that was chosen elsewhere.
     """
 
     engine: EngineClient
@@ -24,3 +25,4 @@ class Context:
     show_page: Callable[[str], None] = field(default=lambda _: None)
     notify: Callable[..., None] = field(default=lambda *_, **__: None)
     restart_window: Callable[[], None] = field(default=lambda: None)
+    path_chosen: Callable[[str], None] = field(default=lambda _: None)

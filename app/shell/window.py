@@ -46,6 +46,7 @@ class MainWindow(QMainWindow):
 
         self.sidebar = SidebarController(context, self)
         self.chat = ChatController(context, loader, self)
+        context.path_chosen = self.chat.choose_path
         self._pages: dict[str, Page] = {"chat": self.chat.view}
         self._stack = QStackedWidget()
         self._stack.addWidget(self.chat.view)

@@ -234,6 +234,15 @@ class ChatStore:
             message,
         )
 
+    def reports(self, most: int = 500) -> list[dict[str, Any]]:
+        """What the latest answers of all chats told about their turns, the newest first."""
+        rows = self._read(
+            "SELECT report FROM messages WHERE report IS NOT NULL AND deleted IS NULL "
+            "ORDER BY id DESC LIMIT ?",
+            most,
+        )
+        return [json.loads(row[0]) for row in rows]
+
     def edit(self, message: int, content: str) -> None:
         """Replaces the text in place; to branch, add a message beside it."""
         self._write("UPDATE messages SET content = ? WHERE id = ?", content, message)

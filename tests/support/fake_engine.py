@@ -82,6 +82,9 @@ class FakeEngine:
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     loads: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     refuse: Failure | None = None
+    # What other routes answer, by method and path: a body, a Failure, or a stream's events.
+    answers: dict[str, Any] = field(default_factory=dict[str, Any])
+    posted: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
 
     def __post_init__(self) -> None:
         self.stop_asked = threading.Event()
@@ -149,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path != "/twofold/events":
-            self._json({})
+            self._as_told("GET", None)
             return
         listener = self.fake.listen()
         self._begin_stream()
@@ -177,7 +180,26 @@ class _Handler(BaseHTTPRequestHandler):
             self.fake.be_ready()
             self._json(model().model_dump(mode="json"))
         else:
-            self._json({})
+            self._as_told("POST", body)
+
+    def do_PUT(self) -> None:
+        self._as_told("PUT", json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+    def _as_told(self, method: str, body: Any) -> None:
+        if body is not None:
+            self.fake.posted.append((self.path, body))
+        answer = self.fake.answers.get(f"{method} {self.path}", {})
+        if callable(answer):
+            answer = answer(body)
+        if isinstance(answer, Failure):
+            self._error(400, answer)
+        elif isinstance(answer, list):
+            self._begin_stream()
+            for event in answer:  # pyright: ignore[reportUnknownVariableType]
+                self._event(json.dumps(event))
+            self._event("[DONE]")
+        else:
+            self._json(answer)
 
     def _answer(self, body: dict[str, Any]) -> None:
         fake = self.fake

@@ -1,0 +1,116 @@
+"""A machine, plans for it and an engine's answers, for the screenshots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from app.engine_client.http import Failed, Http, Then
+from app.sample_settings import sample_settings
+from engine.api.survey import Planned
+
+_PLANS: dict[str, Any] = json.loads(
+    Path(__file__).with_name("sample_plans.json").read_text(encoding="utf-8")
+)
+
+
+def sample_plan(mode: str) -> Planned:
+    return Planned.model_validate(_PLANS[mode])
+
+
+class StillHttp(Http):
+    """Answers at once what the pages ask; nothing leaves the program."""
+
+    def get(self, path: str, then: Then, failed: Failed) -> None:
+        del failed
+        answers: dict[str, Any] = {
+            "/twofold/settings": sample_settings(),
+            "/twofold/probe": {"type": "probed", "profile": _PLANS["auto"]["profile"]},
+            "/twofold/doctor": {"type": "examined", "report": _REPORT},
+            "/twofold/logs?lines=200": {"lines": [json.dumps(line) for line in _LOG]},
+        }
+        if path in answers:
+            then(answers[path])
+
+    def post(self, path: str, body: Any, then: Then, failed: Failed) -> None:
+        if path == "/twofold/plan":
+            then(_PLANS[body["mode"]])
+        elif path == "/twofold/count":
+            then({"tokens": len(str(body.get("text") or "")) // 5, "context": 16_384})
+        else:
+            del failed
+
+
+_LOG = [
+    {
+        "time": "2026-11-30T09:12:01.120Z",
+        "level": "info",
+        "from": "engine.server.engine",
+        "event": "model.loaded",
+        "model": "Qwen3.8-27B-IQ2_XXS",
+        "seconds": 3.42,
+    },
+    {
+        "time": "2026-11-30T09:12:40.511Z",
+        "level": "info",
+        "from": "engine.server.engine",
+        "event": "request.ended",
+        "path": "odp",
+        "tokens": 8412,
+    },
+    {
+        "time": "2026-11-30T09:14:02.007Z",
+        "level": "warning",
+        "from": "engine.server.engine",
+        "event": "model.load_failed",
+        "code": "gguf.truncated",
+    },
+]
+_REPORT: dict[str, Any] = {
+    "healthy": False,
+    "problems": [
+        {
+            "code": "doctor.little_space",
+            "sentence": "Only 1.4 GiB are free where /home/ada/.cache/twofold lies. Free some "
+            "space: models and prefillers need more.",
+        }
+    ],
+    "twofold": "0.1.0",
+    "python": "3.11.9",
+    "python_path": "/home/ada/twofold/.venv/bin/python",
+    "machine": {
+        "system": "Linux-6.8.0-x86_64-with-glibc2.39",
+        "cpu": "AMD Ryzen 9 7950X 16-Core Processor",
+        "cores": 16,
+        "features": ["avx2", "avx512_bf16", "avx512f", "fma"],
+        "memory_total": 34_359_738_368,
+        "memory_available": 12_884_901_888,
+    },
+    "library": {
+        "version": "0.3.36",
+        "wanted": "0.3.36",
+        "commit": "0c1e57098",
+        "build": None,
+        "system_info": "CPU : SSE3 = 1 | AVX2 = 1 | AVX512 = 1",
+        "kernels": [
+            {"type": "Q4_0", "buffer": "CPU", "error": 0.004},
+            {"type": "IQ2_XXS", "buffer": "CPU", "error": 0.006},
+        ],
+    },
+    "devices": [],
+    "folders": [
+        {
+            "name": "data",
+            "path": "/home/ada/.local/share/twofold",
+            "exists": True,
+            "free_bytes": 442_381_631_488,
+        },
+        {
+            "name": "cache",
+            "path": "/home/ada/.cache/twofold",
+            "exists": True,
+            "free_bytes": 1_503_238_553,
+        },
+    ],
+}
