@@ -61,6 +61,11 @@ class RandomWeights:
             file.write(self._pieces[drawn].data)
             left -= count
 
+    def take(self, weights: int) -> NDArray[np.uint8]:
+        """As many random weights, a multiple of PIECE, in memory."""
+        drawn = self._random.integers(0, _POOL, weights // PIECE, dtype=np.uint16)
+        return self._pieces[drawn].reshape(-1)
+
 
 def quantise(values: NDArray[np.float32], type_: GgmlType) -> NDArray[np.uint8]:
     """Rows of `values`, shape [rows, columns], as the library stores them in `type_`."""

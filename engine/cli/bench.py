@@ -1,4 +1,4 @@
-"""`twofold bench`: measure time to first token, decoding, the disk; write made-up models."""
+"""`twofold bench`: measure time to first token, decoding, products, the disk; make up models."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from engine.api.turn import Path as PrefillPath
 from engine.bench.decode import DecodeRow, Method, measure_decode
 from engine.bench.disk import DEFAULT_BLOCK_BYTES, DEFAULT_IN_FLIGHT, measure_disk
 from engine.bench.errors import Stopped
+from engine.bench.matmul import MatmulRow, measure_matmul
+from engine.bench.random_weights import PIECE
 from engine.bench.shapes import model_shape
 from engine.bench.synth import weight_type, write_synthetic
 from engine.bench.ttft import Run, TtftRow, against_best, measure_ttft
@@ -65,9 +67,10 @@ def _lengths(text: str) -> list[int]:
 
 def _path_names(text: str) -> list[PrefillPath]:
     chosen = {part.strip() for part in text.split(",")}
-    if not chosen <= set(_PATHS):
-        raise typer.BadParameter(f"choose paths from {', '.join(_PATHS)}")
-    return [path for path in _PATHS if path in chosen]
+    known: tuple[PrefillPath, ...] = (*_PATHS, "autocast")
+    if not chosen <= set(known):
+        raise typer.BadParameter(f"choose paths from {', '.join(known)}")
+    return [path for path in known if path in chosen]
 
 
 Model = Annotated[Path, typer.Option("-m", "--model", metavar="MODEL.gguf", help="The decoder.")]
@@ -191,6 +194,48 @@ def disk(
     print(
         f"{row.gbps:.2f} GB/s, {row.in_flight} requests of {row.block_bytes} bytes at once, {how}"
     )
+
+
+@app.command()
+def matmul(
+    types: Annotated[
+        str, typer.Option("--type", help="Types of weights, with commas between.")
+    ] = "nvfp4",
+    widths: Annotated[
+        str, typer.Option("--m", help="Columns of activations, with commas between.")
+    ] = "1,32,512",
+    n: Annotated[int, typer.Option("--n", min=1, help="Rows of weights.")] = 4096,
+    k: Annotated[int, typer.Option("--k", min=256, help="Weights in a row.")] = 4096,
+    threads: Annotated[str, typer.Option(help="Numbers of threads, with commas.")] = "1",
+    repeat: Repeat = 5,
+    kernel: Annotated[
+        str | None, typer.Option(help="One of ours. Default: this processor's fastest.")
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """Matrix products by Twofold's kernels, against the library's and the processor's peak."""
+    if k % PIECE:
+        raise typer.BadParameter(f"--k must be a multiple of {PIECE}")
+    with _bar() as progress:
+        task = progress.add_task("measuring", total=None)
+
+        def on_row(done: int, total: int, row: MatmulRow) -> None:
+            progress.update(task, completed=done, total=total)
+            what = f"{row.type}, m {row.m}, {row.threads} threads: {row.of_peak:.0%} of peak"
+            progress.console.print(f"{done} of {total}: {what}", highlight=False)
+
+        rows = measure_matmul(
+            types.split(","),
+            _lengths(widths),
+            n,
+            k,
+            _lengths(threads),
+            repeat=repeat,
+            kernel=kernel,
+            on_row=on_row,
+        )
+    _write(json_file, rows)
+    Console().print(_matmul_table(rows))
 
 
 @app.command()
@@ -320,6 +365,30 @@ def _ttft_table(rows: Sequence[TtftRow]) -> Table:
             f"{row.prefill_weight_bytes / 1e6:.1f}",
             "" if row.peak_rss_bytes is None else f"{row.peak_rss_bytes / 1e6:.0f}",
             "" if of_best is None else f"{of_best:.2f}",
+        )
+    return table
+
+
+def _matmul_table(rows: Sequence[MatmulRow]) -> Table:
+    first = rows[0]
+    caption = f"Medians of {len(first.seconds)}; n {first.n}, k {first.k}. TFLOP/s."
+    table = _table("Matrix products", caption)
+    table.add_column("type")
+    table.add_column("kernel")
+    for name in ("m", "threads", "ms", "ours", "peak", "of peak", "library", "speedup"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            row.type,
+            row.kernel,
+            str(row.m),
+            str(row.threads),
+            f"{2e-9 * row.m * row.n * row.k / row.tflops:.2f}",
+            f"{row.tflops:.3f}",
+            f"{row.peak_tflops:.2f}",
+            f"{row.of_peak:.3f}",
+            f"{row.library_tflops:.3f}",
+            f"{row.speedup:.2f}",
         )
     return table
 

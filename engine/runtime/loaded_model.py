@@ -13,6 +13,8 @@ from engine.api.turn import Path, PathSetting
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
 from engine.errors import NativeError
 from engine.gguf.splits import GgufModel
+from engine.kernels.autocast import prepare_autocast
+from engine.kernels.check import use_checked_kernel
 from engine.native import native
 from engine.prefiller.formats import Prefiller, open_prefiller
 from engine.prefiller.pairing import Pairing, require_pairing
@@ -23,6 +25,8 @@ from engine.runtime.settings import DEFAULT_CONTEXT, LoadSettings
 from engine.runtime.trust import trusted_model
 
 CANCELLED = "cancelled"
+# Measuring what autocast gains takes about a second, once: too much for a shorter prompt.
+_AUTOCAST_TOKENS = 256
 
 # Fraction of the decoder that is loaded; answers false to stop.
 OnLoad = Callable[[float], bool]
@@ -74,7 +78,9 @@ class LoadedModel:
         if prefiller is not None:
             self._open_prefiller(prefiller)
         self._native = native()
+        use_checked_kernel()
         self._session: Any = self._open_session(on_load)
+        self._autocast_known = False
         self._attached: Path | None = None
         self._router = Router(
             self.files,
@@ -124,11 +130,11 @@ class LoadedModel:
     def prepare(self, path: Path, on_load: OnLoad | None = None) -> None:
         """Puts the prefiller where `path` wants it: all of it in memory, or slots for streaming.
 
-        Does nothing for `decoder`. A prefiller that was replaced on disk is read anew. Raises
-        NoPrefiller, a PrefillerError, or NativeError (`phase.*`, `disk.*`, `memory.out`,
-        `cancelled`), after which no prefiller is attached.
+        Does nothing for `decoder` and `autocast`. A prefiller that was replaced on disk is read
+        anew. Raises NoPrefiller, a PrefillerError, or NativeError (`phase.*`, `disk.*`,
+        `memory.out`, `cancelled`), after which no prefiller is attached.
         """
-        if path in ("decoder", self._attached):
+        if path in ("decoder", "autocast", self._attached):
             return
         if self.prefiller is None:
             raise NoPrefiller(path=path)
@@ -178,6 +184,22 @@ class LoadedModel:
             for tensor in file.tensors:
                 files.add(tensor.name, index, tensor.absolute_offset, tensor.nbytes)
         return files
+
+    def _autocast_share(self, setting: PathSetting, tokens: int) -> float:
+        """Of the decoder's weights, how many autocast multiplies in such a prompt, 0 to 1.
+
+        Measures the decoder's types the first time that the answer matters.
+        """
+        asked = setting == "autocast" and tokens >= self._native.min_prefill_tokens
+        worth = setting == "auto" and self.prefiller is None and tokens >= _AUTOCAST_TOKENS
+        if not (asked or worth):
+            return 0.0
+        if not self._autocast_known:
+            tensors = (tensor for file in self.files.files for tensor in file.tensors)
+            blocks = (t for t in tensors if t.name.startswith("blk.") and len(t.shape) > 1)
+            prepare_autocast({t.type.name for t in blocks}, self.settings.threads)
+            self._autocast_known = True
+        return self._session.autocast_share(tokens)
 
     @property
     def prefill_memory(self) -> PrefillMemory:
@@ -255,8 +277,9 @@ class LoadedModel:
             prefiller=self.prefiller,
             attached=self._attached,
             policy=self.settings.policy,
+            autocast_share=self._autocast_share(path, len(tokens)),
         )
-        with_prefiller = chosen.path != "decoder"
+        with_prefiller = chosen.path in ("resident", "odp")
 
         def progress(native_progress: Any) -> bool:
             on_progress(
@@ -282,7 +305,9 @@ class LoadedModel:
         try:
             # A short tail is read by the decoder, with whatever is attached left as it is.
             self.prepare(chosen.path, loading)
-            done = self._session.prefill(tokens, with_prefiller, progress)
+            done = self._session.prefill(
+                tokens, with_prefiller, progress, autocast=chosen.path == "autocast"
+            )
         except NativeError as error:
             if error.code.startswith("disk."):
                 self._attached = None  # the next prompt opens the files anew

@@ -72,6 +72,7 @@ class Router:
         prefiller: Prefiller | None,
         attached: Path | None,
         policy: Policy = DEFAULT_POLICY,
+        autocast_share: float = 0.0,
     ) -> Route:
         """The path for `tokens` after `cached` ones; `attached` is how the prefiller is now.
 
@@ -98,6 +99,7 @@ class Router:
             quality_gain=self._facts.quality_gain,
             seconds=seconds,
             proven=proven,
+            autocast_share=autocast_share,
         )
         return route(setting, situation, policy)
 

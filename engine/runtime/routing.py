@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from engine.api.turn import DEFAULT_POLICY, Path, PathSetting, Policy
 from engine.errors import TwofoldError
 
+# The path autocast is worth naming when it multiplies this share of a prompt's weights.
+LEAST_AUTOCAST = 0.25
 # A forecast has to promise this much before it is worth leaving the decoder's own weights.
 LEAST_GAIN = 0.05
 
@@ -39,7 +41,8 @@ class Situation:
 
     `resident_possible`: the prefiller is in memory or fits into what is free. `quality_gain`:
     the decoder has so few bits that a prefiller makes its answers better. `seconds`: forecasts
-    by path; `proven`: those that rest on measurements.
+    by path; `proven`: those that rest on measurements. `autocast_share`: of the decoder's weights
+    that autocast multiplies, each measured to be faster so, 0 to 1.
     """
 
     tokens: int
@@ -49,17 +52,26 @@ class Situation:
     quality_gain: bool = False
     seconds: Mapping[Path, float] = field(default_factory=dict[Path, float])
     proven: frozenset[Path] = frozenset()
+    autocast_share: float = 0.0
 
 
 def route(setting: PathSetting, situation: Situation, policy: Policy = DEFAULT_POLICY) -> Route:
     """Raises NoPrefiller or PathUnavailable for a path that cannot be taken at all."""
-    if setting == "autocast":
-        raise PathUnavailable(path=setting)
     if setting == "decoder":
         return _route("decoder", "you chose the decoder's own weights", situation)
-    if not situation.has_prefiller:
-        if setting != "auto":
-            raise NoPrefiller(path=setting)
+    if setting == "autocast" and situation.tokens >= situation.min_prefill_tokens:
+        if situation.autocast_share <= 0:
+            raise PathUnavailable(path=setting)
+        return _route("autocast", "you chose autocast", situation)
+    if not situation.has_prefiller and setting not in ("auto", "autocast"):
+        raise NoPrefiller(path=setting)
+    if not situation.has_prefiller and setting == "auto":
+        if situation.autocast_share >= LEAST_AUTOCAST:
+            reason = (
+                "no prefiller is attached, and multiplying the decoder's weights as BF16 is "
+                "faster here"
+            )
+            return _route("autocast", reason, situation)
         return _route("decoder", "no prefiller is attached", situation)
     if situation.tokens < situation.min_prefill_tokens:
         few = (

@@ -1,12 +1,17 @@
 // Binds kernels/choice.h and hook/product_hook.h.
 #include "bindings.h"
+#include "error.h"
+#include "hook/product_bench.h"
 #include "hook/product_hook.h"
 #include "kernels/choice.h"
+#include "kernels/self_check.h"
 
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace twofold::bindings {
 
@@ -27,7 +32,45 @@ void bind_kernels(nb::module_& m) {
             return std::string(kernel ? kernel->name : "library");
         },
         "The kernel that a session will use, or \"library\".");
+    m.def("disable_kernel", &disable_kernel, "name"_a, "Takes a kernel out of the usable ones.");
+    m.def(
+        "kernel_error",
+        [](const std::string& name) {
+            for (const Kernel* kernel : usable_kernels()) {
+                if (name == kernel->name)
+                    return kernel_error(*kernel);
+            }
+            throw Error("kernel.unknown", {{"wanted", name}, {"usable", kernel_names()}});
+        },
+        "name"_a, "Relative error against the scalar kernel. Run it in a process that may die.");
+    m.attr("kernel_tolerance") = kernel_tolerance;
     m.def("kernel_products", &kernel_products, "Products that kernels of ours computed in this process.");
+    m.def("set_autocast_columns", &set_autocast_columns, "type"_a, "columns"_a,
+          "Autocast multiplies weights of a ggml type from that many columns on; 0: never.");
+    using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+    using release = nb::call_guard<nb::gil_scoped_release>;
+    nb::class_<ProductBench>(m, "ProductBench", "Times one matrix product as the CPU backend computes it.")
+        .def(
+            "__init__",
+            [](ProductBench* self, int type, std::int64_t columns, std::int64_t n, std::int64_t k,
+               const Bytes& weights, int threads) {
+                new (self) ProductBench(type, columns, n, k, weights.data(), weights.size(), threads);
+            },
+            "type"_a, "m"_a, "n"_a, "k"_a, "weights"_a, "threads"_a)
+        .def_prop_ro("buffers", &ProductBench::buffers)
+        .def("library", &ProductBench::library, "buffer"_a, release(), "Seconds by the library.")
+        .def("ours", &ProductBench::ours, "kernel"_a, release(), "Seconds by a kernel of ours.")
+        .def_static("peak", &ProductBench::peak, "kernel"_a, release(),
+                    "Operations a second of a kernel's instruction on registers, one thread.")
+        .def(
+            "results",
+            [](const ProductBench& bench) {
+                auto* values = new std::vector<float>(bench.results());
+                nb::capsule owner(values,
+                                  [](void* data) noexcept { delete static_cast<std::vector<float>*>(data); });
+                return nb::ndarray<nb::numpy, float, nb::ndim<1>>(values->data(), {values->size()}, owner);
+            },
+            "The last product's results, float32, m x n values.");
     m.attr("min_kernel_columns") = min_kernel_columns;
 }
 

@@ -87,6 +87,7 @@ void bind_reports(nb::module_& m) {
 
     nb::class_<PrefillReport>(m, "PrefillReport")
         .def_ro("used_prefiller", &PrefillReport::used_prefiller)
+        .def_ro("used_autocast", &PrefillReport::used_autocast)
         .def_ro("tokens", &PrefillReport::tokens)
         .def_ro("passes", &PrefillReport::passes)
         .def_ro("micro_batch", &PrefillReport::micro_batch)
@@ -128,7 +129,9 @@ void bind_session(nb::module_& m) {
         .def("detach", &Session::detach, release())
         .def_prop_ro("attached", &Session::attached)
         .def("prefill", &Session::prefill, "tokens"_a, "with_prefiller"_a, "progress"_a = nb::none(),
-             release(), "Reads tokens after what the cache holds.")
+             "autocast"_a = false, release(), "Reads tokens after what the cache holds.")
+        .def("autocast_share", &Session::autocast_share, "tokens"_a,
+             "The share of the blocks' linear weights that autocast multiplies in such a prompt.")
         .def("start_sampling", &Session::start_sampling, "params"_a)
         .def("constrain", &Session::constrain, "grammar"_a,
              "From the next token on, samples only what the grammar (GBNF) allows.")

@@ -5,6 +5,7 @@
 #include "kernels/choice.h"
 #include "kernels/nvfp4_decode.h"
 #include "kernels/product.h"
+#include "model/dequantize.h"
 
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -12,6 +13,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -60,6 +62,12 @@ CpuBackend find_cpu_backend() {
 CpuBackend backend;
 std::atomic<const Kernel*> installed{nullptr};
 std::atomic<std::int64_t> products{0};
+std::atomic<int> autocasts{0}; // how many are under way
+
+std::array<std::atomic<std::int64_t>, GGML_TYPE_COUNT> least_columns{}; // 0: never
+
+enum class Rule : int { measured, always, never };
+std::atomic<Rule> rule{Rule::measured};
 
 std::int64_t row_count(const ggml_tensor* tensor) {
     return tensor->ne[1] * tensor->ne[2] * tensor->ne[3];
@@ -70,10 +78,38 @@ std::int64_t rows_of_matrix(const ggml_tensor* op) {
     return row_count(op->src[1]) / (op->src[0]->ne[2] * op->src[0]->ne[3]);
 }
 
+ggml_backend_buffer_t buffer_of(const ggml_tensor* tensor) {
+    return tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
+}
+
 // In ordinary memory, as the file has them: not repacked for some kernel of the library.
 bool plain(const ggml_tensor* tensor) {
-    ggml_backend_buffer_t buffer = tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
+    ggml_backend_buffer_t buffer = buffer_of(tensor);
     return !buffer || ggml_backend_buffer_is_host(buffer);
+}
+
+bool is_weight(const ggml_tensor* tensor) {
+    ggml_backend_buffer_t buffer = buffer_of(tensor);
+    return buffer && ggml_backend_buffer_get_usage(buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+}
+
+// Formats that lose nothing to speak of as BF16; the library multiplies finer ones more exactly.
+bool coarse(ggml_type type) {
+    return ggml_is_quantized(type) || type == GGML_TYPE_BF16;
+}
+
+bool takes(const ggml_tensor* weights, std::int64_t columns) {
+    switch (rule) {
+    case Rule::never:
+        return false;
+    case Rule::always:
+        return coarse(weights->type);
+    case Rule::measured:
+        break;
+    }
+    if (weights->type == GGML_TYPE_NVFP4)
+        return columns >= min_kernel_columns;
+    return autocasts > 0 && autocast_takes(weights, columns);
 }
 
 bool ours(const ggml_tensor* op) {
@@ -81,10 +117,9 @@ bool ours(const ggml_tensor* op) {
         return false;
     const ggml_tensor* weights = op->src[0];
     const ggml_tensor* rows = op->src[1];
-    return weights->type == GGML_TYPE_NVFP4 && rows->type == GGML_TYPE_F32 && op->type == GGML_TYPE_F32 &&
-           rows->ne[1] >= min_kernel_columns && plain(weights) &&
-           weights->nb[0] == ggml_type_size(weights->type) && rows->nb[0] == sizeof(float) &&
-           op->nb[0] == sizeof(float);
+    return rows->type == GGML_TYPE_F32 && op->type == GGML_TYPE_F32 && takes(weights, rows->ne[1]) &&
+           plain(weights) && weights->nb[0] == ggml_type_size(weights->type) &&
+           rows->nb[0] == sizeof(float) && op->nb[0] == sizeof(float);
 }
 
 class ProductTraits : public ggml::cpu::tensor_traits {
@@ -104,15 +139,16 @@ class ProductTraits : public ggml::cpu::tensor_traits {
             ++products;
         for (std::int64_t i3 = 0; i3 < src0->ne[3]; ++i3) {
             for (std::int64_t i2 = 0; i2 < src0->ne[2]; ++i2) {
-                const WeightRows weights{.data = static_cast<const std::uint8_t*>(src0->data) +
-                                                 i2 * src0->nb[2] + i3 * src0->nb[3],
-                                         .stride = src0->nb[1],
-                                         .count = src0->ne[1],
-                                         .k = src0->ne[0],
-                                         .block_weights = ggml_blck_size(src0->type),
-                                         .block_bytes = ggml_type_size(src0->type),
-                                         .nvfp4 = true,
-                                         .to_float = nvfp4_decode};
+                const WeightRows weights{
+                    .data =
+                        static_cast<const std::uint8_t*>(src0->data) + i2 * src0->nb[2] + i3 * src0->nb[3],
+                    .stride = src0->nb[1],
+                    .count = src0->ne[1],
+                    .k = src0->ne[0],
+                    .block_weights = ggml_blck_size(src0->type),
+                    .block_bytes = ggml_type_size(src0->type),
+                    .nvfp4 = src0->type == GGML_TYPE_NVFP4,
+                    .to_float = src0->type == GGML_TYPE_NVFP4 ? nvfp4_decode : float_converter(src0->type)};
                 const FloatRows<const std::byte> rows{.data = static_cast<const std::byte*>(src1->data) +
                                                               i2 * repeats2 * src1->nb[2] +
                                                               i3 * repeats3 * src1->nb[3],
@@ -188,6 +224,41 @@ const Kernel* installed_kernel() {
 
 std::int64_t kernel_products() {
     return products;
+}
+
+Autocast::Autocast() {
+    ++autocasts;
+}
+
+Autocast::~Autocast() {
+    --autocasts;
+}
+
+void set_autocast_columns(int type, std::int64_t columns) {
+    if (type < 0 || type >= GGML_TYPE_COUNT)
+        throw Error("weights.unknown_type", {{"type", std::int64_t{type}}});
+    least_columns[static_cast<std::size_t>(type)] = columns;
+}
+
+std::int64_t autocast_columns(int type) {
+    const std::int64_t columns = least_columns[static_cast<std::size_t>(type)];
+    return columns > 0 ? columns : never;
+}
+
+bool autocast_takes(const ggml_tensor* weights, std::int64_t columns) {
+    return installed && weights->type != GGML_TYPE_NVFP4 && columns >= autocast_columns(weights->type) &&
+           coarse(weights->type) && is_weight(weights) && plain(weights);
+}
+
+ForcedProducts::ForcedProducts(const Kernel* kernel) : before_(installed) {
+    if (kernel)
+        installed = kernel;
+    rule = kernel ? Rule::always : Rule::never;
+}
+
+ForcedProducts::~ForcedProducts() {
+    installed = before_;
+    rule = Rule::measured;
 }
 
 } // namespace twofold

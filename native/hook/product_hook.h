@@ -26,4 +26,34 @@ const Kernel* installed_kernel();
 // How many products a kernel of ours has computed in this process.
 std::int64_t kernel_products();
 
+// While one exists, weights of any type are multiplied by the installed kernel, re-encoded to BF16 panel by
+// panel, from as many columns on as autocast_columns() says for their type ("autocast").
+class Autocast {
+  public:
+    Autocast();
+    ~Autocast();
+    Autocast(const Autocast&) = delete;
+    Autocast& operator=(const Autocast&) = delete;
+};
+
+// The fewest columns from which autocast multiplies weights of a ggml type; at first: never. Measure them.
+void set_autocast_columns(int type, std::int64_t columns);
+std::int64_t autocast_columns(int type);
+// Whether autocast would take these weights for a prompt of so many tokens.
+bool autocast_takes(const ggml_tensor* weights, std::int64_t columns);
+inline constexpr std::int64_t never = std::int64_t{1} << 62;
+
+// For measurements: who multiplies while one exists, whatever the rules above say.
+class ForcedProducts {
+  public:
+    // `kernel` multiplies all weights in ordinary memory; null: the library multiplies all.
+    explicit ForcedProducts(const Kernel* kernel);
+    ~ForcedProducts();
+    ForcedProducts(const ForcedProducts&) = delete;
+    ForcedProducts& operator=(const ForcedProducts&) = delete;
+
+  private:
+    const Kernel* before_;
+};
+
 } // namespace twofold

@@ -8,8 +8,15 @@
 
 namespace twofold {
 
-// Those that this processor can run, the fastest first; scalar is always among them.
-const std::vector<const Kernel*>& usable_kernels();
+// Those that this processor can run and that were not disabled, the fastest first; scalar is always among
+// them.
+std::vector<const Kernel*> usable_kernels();
+
+// Takes a kernel out of the usable ones: it failed its check. Before install_kernels().
+void disable_kernel(const std::string& name);
+
+// Their names and "library", for a sentence.
+std::string kernel_names();
 
 // The kernel that the environment variable TWOFOLD_KERNEL names, else the fastest; null for "library", which
 // leaves every product to the library. Throws Error "kernel.unknown" for a name that is none of these.

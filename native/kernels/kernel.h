@@ -39,6 +39,10 @@ struct Kernel {
     // zeros, or `out`; rows of `out` are `out_stride` values apart. `k` is a multiple of depth.
     void (*multiply)(const void* strip, const void* panel, std::int64_t k, std::int64_t used,
                      const float* sums, float* out, std::int64_t out_stride);
+
+    // Runs the multiplying instruction `rounds` times on registers alone and returns the floating-point
+    // operations that took: what no product can be faster than. Between begin() and end().
+    double (*spin)(std::int64_t rounds);
 };
 
 // One for each kernel_*.cpp of the architecture compiled for.

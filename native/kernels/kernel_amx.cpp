@@ -96,6 +96,16 @@ void multiply(const void* packed_rows, const void* panel, std::int64_t k, std::i
     _tile_stored(3, lower + 16, row_bytes);
 }
 
+double spin(std::int64_t rounds) {
+    for (std::int64_t i = 0; i < rounds; ++i) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    return static_cast<double>(rounds) * 4 * (2 * 16 * 16 * 32);
+}
+
 } // namespace
 
 const Kernel kernel_amx = {
@@ -111,6 +121,7 @@ const Kernel kernel_amx = {
     .pack_weights = pack_weight_pairs,
     .pack_nvfp4 = pack_nvfp4_pairs,
     .multiply = multiply,
+    .spin = spin,
 };
 
 } // namespace twofold

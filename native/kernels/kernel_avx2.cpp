@@ -173,6 +173,19 @@ void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::
     }
 }
 
+double spin(std::int64_t rounds) {
+    __m256 sums[12] = {};
+    const __m256 values = _mm256_set1_ps(1);
+    for (std::int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 12
+        for (__m256& sum : sums) {
+            sum = _mm256_fmadd_ps(values, values, sum);
+            __asm__ volatile("" : "+x"(sum)); // as far as the compiler knows, each result is used
+        }
+    }
+    return static_cast<double>(rounds) * 12 * 16;
+}
+
 } // namespace
 
 const Kernel kernel_avx2 = {
@@ -188,6 +201,7 @@ const Kernel kernel_avx2 = {
     .pack_weights = pack_weights,
     .pack_nvfp4 = pack_nvfp4,
     .multiply = multiply,
+    .spin = spin,
 };
 
 } // namespace twofold

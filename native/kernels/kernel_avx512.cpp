@@ -105,6 +105,19 @@ void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::
         multiply_rows<strip / 2>(packed_rows, packed, k, sums, out, out_stride);
 }
 
+double spin(std::int64_t rounds) {
+    __m512 sums[16] = {};
+    const __m512 values = _mm512_set1_ps(1);
+    for (std::int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
+        for (__m512& sum : sums) {
+            sum = _mm512_fmadd_ps(values, values, sum);
+            __asm__ volatile("" : "+v"(sum)); // as far as the compiler knows, each result is used
+        }
+    }
+    return static_cast<double>(rounds) * 16 * 32;
+}
+
 } // namespace
 
 const Kernel kernel_avx512 = {
@@ -120,6 +133,7 @@ const Kernel kernel_avx512 = {
     .pack_weights = pack_weights,
     .pack_nvfp4 = pack_nvfp4,
     .multiply = multiply,
+    .spin = spin,
 };
 
 } // namespace twofold

@@ -62,6 +62,19 @@ void multiply(const void* packed_rows, const void* panel, std::int64_t k, std::i
         multiply_rows<strip / 2>(packed_rows, panel, k, sums, out, out_stride);
 }
 
+double spin(std::int64_t rounds) {
+    __m512 sums[16] = {};
+    const auto values = (__m512bh) _mm512_set1_epi32(0x3F803F80);
+    for (std::int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
+        for (__m512& sum : sums) {
+            sum = _mm512_dpbf16_ps(sum, values, values);
+            __asm__ volatile("" : "+v"(sum)); // as far as the compiler knows, each result is used
+        }
+    }
+    return static_cast<double>(rounds) * 16 * 64;
+}
+
 } // namespace
 
 const Kernel kernel_avx512_bf16 = {
@@ -77,6 +90,7 @@ const Kernel kernel_avx512_bf16 = {
     .pack_weights = pack_weight_pairs,
     .pack_nvfp4 = pack_nvfp4_pairs,
     .multiply = multiply,
+    .spin = spin,
 };
 
 } // namespace twofold

@@ -55,6 +55,19 @@ void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::
     }
 }
 
+double spin(std::int64_t rounds) {
+    float32x4_t sums[16] = {};
+    const float32x4_t values = vdupq_n_f32(1);
+    for (std::int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
+        for (float32x4_t& sum : sums) {
+            sum = vfmaq_f32(sum, values, values);
+            __asm__ volatile("" : "+w"(sum)); // as far as the compiler knows, each result is used
+        }
+    }
+    return static_cast<double>(rounds) * 16 * 8;
+}
+
 } // namespace
 
 const Kernel kernel_neon = {
@@ -70,6 +83,7 @@ const Kernel kernel_neon = {
     .pack_weights = pack_weights,
     .pack_nvfp4 = nullptr,
     .multiply = multiply,
+    .spin = spin,
 };
 
 } // namespace twofold

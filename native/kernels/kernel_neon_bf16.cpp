@@ -80,6 +80,19 @@ void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::
     }
 }
 
+double spin(std::int64_t rounds) {
+    float32x4_t sums[16] = {};
+    const bfloat16x8_t values = vreinterpretq_bf16_u16(vdupq_n_u16(0x3F80));
+    for (std::int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
+        for (float32x4_t& sum : sums) {
+            sum = vbfmmlaq_f32(sum, values, values);
+            __asm__ volatile("" : "+w"(sum)); // as far as the compiler knows, each result is used
+        }
+    }
+    return static_cast<double>(rounds) * 16 * 32;
+}
+
 } // namespace
 
 const Kernel kernel_neon_bf16 = {
@@ -95,6 +108,7 @@ const Kernel kernel_neon_bf16 = {
     .pack_weights = pack_weights,
     .pack_nvfp4 = nullptr,
     .multiply = multiply,
+    .spin = spin,
 };
 
 } // namespace twofold

@@ -44,6 +44,17 @@ void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::
     }
 }
 
+double spin(std::int64_t rounds) {
+    float sums[8] = {};
+    for (std::int64_t i = 0; i < rounds; ++i) {
+        for (float& sum : sums) {
+            sum += sum * 0.5F;
+            __asm__ volatile("" : "+m"(sum)); // as far as the compiler knows, each result is used
+        }
+    }
+    return static_cast<double>(rounds) * 8 * 2;
+}
+
 } // namespace
 
 const Kernel kernel_scalar = {
@@ -59,6 +70,7 @@ const Kernel kernel_scalar = {
     .pack_weights = pack_weights,
     .pack_nvfp4 = nullptr,
     .multiply = multiply,
+    .spin = spin,
 };
 
 } // namespace twofold

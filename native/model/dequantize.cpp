@@ -16,33 +16,13 @@ namespace {
 // A multiple of every type's block; 16 KiB as FP32, well inside the first-level cache.
 constexpr std::size_t piece_weights = 4096;
 
-ggml_to_float_t converter(ggml_type type) {
-    // The CPU backend's conversions of the two half formats are vectorised, the generic ones are not.
-    switch (type) {
-    case GGML_TYPE_F16:
-        return [](const void* from, float* to, std::int64_t count) {
-            ggml_cpu_fp16_to_fp32(static_cast<const ggml_fp16_t*>(from), to, count);
-        };
-    case GGML_TYPE_BF16:
-        return [](const void* from, float* to, std::int64_t count) {
-            ggml_cpu_bf16_to_fp32(static_cast<const ggml_bf16_t*>(from), to, count);
-        };
-    case GGML_TYPE_F32:
-        return [](const void* from, float* to, std::int64_t count) {
-            std::copy_n(static_cast<const float*>(from), count, to);
-        };
-    default:
-        return ggml_get_type_traits(type)->to_float;
-    }
-}
-
 // Calls use(weights, count, first) for each piece, with FP32 weights.
 template <typename Use> void for_each_piece(const SourceWeights& source, const Use& use) {
     if (source.type < 0 || source.type >= GGML_TYPE_COUNT)
         throw Error("weights.unknown_type", {{"type", std::int64_t{source.type}}});
     const auto type = static_cast<ggml_type>(source.type);
     const ggml_type_traits* traits = ggml_get_type_traits(type);
-    const ggml_to_float_t to_float = converter(type);
+    const FloatConverter to_float = float_converter(source.type);
     if (to_float == nullptr || traits->blck_size <= 0)
         throw Error("weights.unknown_type", {{"type", std::int64_t{source.type}}});
 
@@ -62,6 +42,26 @@ template <typename Use> void for_each_piece(const SourceWeights& source, const U
 }
 
 } // namespace
+
+FloatConverter float_converter(int type) {
+    // The CPU backend's conversions of the two half formats are vectorised, the generic ones are not.
+    switch (type) {
+    case GGML_TYPE_F16:
+        return [](const void* from, float* to, std::int64_t count) {
+            ggml_cpu_fp16_to_fp32(static_cast<const ggml_fp16_t*>(from), to, count);
+        };
+    case GGML_TYPE_BF16:
+        return [](const void* from, float* to, std::int64_t count) {
+            ggml_cpu_bf16_to_fp32(static_cast<const ggml_bf16_t*>(from), to, count);
+        };
+    case GGML_TYPE_F32:
+        return [](const void* from, float* to, std::int64_t count) {
+            std::copy_n(static_cast<const float*>(from), count, to);
+        };
+    default:
+        return ggml_get_type_traits(static_cast<ggml_type>(type))->to_float;
+    }
+}
 
 float source_magnitude(const SourceWeights& source) {
     float largest = 0.0F;

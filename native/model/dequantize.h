@@ -14,6 +14,10 @@ struct SourceWeights {
     std::size_t count; // weights; a multiple of 64
 };
 
+// Turns `count` weights of `type`, whole blocks, into FP32; null for a type that ggml cannot.
+using FloatConverter = void (*)(const void* blocks, float* weights, std::int64_t count);
+FloatConverter float_converter(int type);
+
 // Largest magnitude. Throws Error "weights.not_finite", "weights.unknown_type" for a type that ggml cannot
 // turn into FP32, "weights.wrong_size" where bytes and count do not agree.
 float source_magnitude(const SourceWeights& source);

@@ -2,6 +2,7 @@
 #include "session/session.h"
 
 #include "error.h"
+#include "hook/product_hook.h"
 #include "model/library_log.h"
 
 #include <ggml-backend.h>
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace twofold {
@@ -315,7 +317,7 @@ void Session::evaluate(const std::int32_t* tokens, std::uint32_t count) {
 }
 
 PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool with_prefiller,
-                               const ProgressCallback& progress) {
+                               const ProgressCallback& progress, bool autocast) {
     require_owner();
     PrefillReport report;
     report.tokens = static_cast<std::uint32_t>(tokens.size());
@@ -331,6 +333,10 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
     report.used_prefiller = with_prefiller && prefiller_ && report.tokens >= min_prefill_tokens;
     if (!report.used_prefiller)
         restore_decoder();
+    std::optional<Autocast> autocasting;
+    if (autocast && !report.used_prefiller)
+        autocasting.emplace();
+    report.used_autocast = autocasting.has_value();
 
     // Passes of nearly equal width: none is too narrow for prefill weights, and each hides as much reading.
     const std::uint32_t widest =
@@ -381,6 +387,20 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
     }
     report.seconds = seconds_since(started);
     return report;
+}
+
+double Session::autocast_share(std::uint32_t tokens) const {
+    require_owner();
+    double all = 0;
+    double taken = 0;
+    for (const ggml_tensor* tensor : table_.decoder_tensors()) {
+        if (ggml_n_dims(tensor) < 2 || !std::string_view(tensor->name).starts_with("blk."))
+            continue;
+        all += static_cast<double>(ggml_nelements(tensor));
+        if (autocast_takes(tensor, tokens))
+            taken += static_cast<double>(ggml_nelements(tensor));
+    }
+    return all > 0 ? taken / all : 0;
 }
 
 void Session::start_sampling(const SamplerParams& params) {

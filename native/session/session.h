@@ -49,6 +49,7 @@ using ProgressCallback = std::function<bool(const PrefillProgress&)>;
 
 struct PrefillReport {
     bool used_prefiller = false;
+    bool used_autocast = false;
     std::uint32_t tokens = 0;
     std::uint32_t passes = 0;
     std::uint32_t micro_batch = 0; // widest pass
@@ -89,8 +90,12 @@ class Session {
 
     // Reads `tokens` after what the cache holds. Throws Error "session.context_full", "cancelled",
     // "disk.*", "session.evaluation_failed"; cached_tokens() tells what was kept.
+    // With `autocast`, kernels of ours multiply the decoder's own weights where they are faster.
     PrefillReport prefill(const std::vector<std::int32_t>& tokens, bool with_prefiller,
-                          const ProgressCallback& progress);
+                          const ProgressCallback& progress, bool autocast = false);
+
+    // The share of the blocks' linear weights that autocast multiplies in a prompt of `tokens`, 0 to 1.
+    [[nodiscard]] double autocast_share(std::uint32_t tokens) const;
 
     void start_sampling(const SamplerParams& params);
     // From the next token on, samples only what `grammar` allows. Throws Error "grammar.invalid".

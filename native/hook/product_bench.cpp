@@ -1,0 +1,174 @@
+// Graphs of one node on the CPU backend.
+#include "hook/product_bench.h"
+
+#include "error.h"
+#include "hook/product_hook.h"
+#include "kernels/choice.h"
+
+#include <ggml-alloc.h>
+#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <ggml.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+namespace twofold {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct FreeContext {
+    void operator()(ggml_context* context) const noexcept { ggml_free(context); }
+};
+struct FreeBuffer {
+    void operator()(ggml_backend_buffer_t buffer) const noexcept { ggml_backend_buffer_free(buffer); }
+};
+struct FreeBackend {
+    void operator()(ggml_backend_t backend) const noexcept { ggml_backend_free(backend); }
+};
+using Context = std::unique_ptr<ggml_context, FreeContext>;
+using Buffer = std::unique_ptr<ggml_backend_buffer, FreeBuffer>;
+
+Context make_context() {
+    constexpr std::size_t nodes = 8;
+    return Context(ggml_init({ggml_tensor_overhead() * nodes + ggml_graph_overhead(), nullptr, true}));
+}
+
+std::vector<ggml_backend_buffer_type_t> buffer_types(ggml_backend_dev_t device) {
+    std::vector<ggml_backend_buffer_type_t> found{ggml_backend_dev_buffer_type(device)};
+    auto* list = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
+        ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts"));
+    for (ggml_backend_buffer_type_t* type = list ? list(device) : nullptr; type && *type; ++type)
+        found.push_back(*type);
+    return found;
+}
+
+const Kernel& kernel_named(const std::string& name) {
+    for (const Kernel* kernel : usable_kernels()) {
+        if (name == kernel->name)
+            return *kernel;
+    }
+    throw Error("kernel.unknown", {{"wanted", name}, {"usable", kernel_names()}});
+}
+
+// Weights in one kind of memory, and the product with them.
+struct Placed {
+    std::string name;
+    Context weight_context;
+    Buffer weight_buffer;
+    Context context;
+    Buffer buffer;
+    ggml_tensor* product = nullptr;
+    ggml_cgraph* graph = nullptr;
+};
+
+} // namespace
+
+struct ProductBench::State {
+    std::unique_ptr<ggml_backend, FreeBackend> backend;
+    std::vector<Placed> placed;
+    Placed* last = nullptr;
+
+    double compute(Placed& one) {
+        last = &one;
+        const auto start = Clock::now();
+        if (ggml_backend_graph_compute(backend.get(), one.graph) != GGML_STATUS_SUCCESS)
+            throw Error("session.evaluation_failed",
+                        {{"result", std::int64_t{-1}}, {"why", std::string("the product failed")}});
+        return std::chrono::duration<double>(Clock::now() - start).count();
+    }
+};
+
+ProductBench::ProductBench(int type, std::int64_t m, std::int64_t n, std::int64_t k,
+                           const std::uint8_t* weights, std::size_t bytes, int threads)
+    : state_(std::make_unique<State>()) {
+    install_kernels();
+    if (type < 0 || type >= GGML_TYPE_COUNT || ggml_blck_size(static_cast<ggml_type>(type)) == 0)
+        throw Error("weights.unknown_type", {{"type", std::int64_t{type}}});
+    const auto ggml_type_of = static_cast<ggml_type>(type);
+    if (m <= 0 || n <= 0 || k <= 0 || k % ggml_blck_size(ggml_type_of) != 0 ||
+        bytes != ggml_row_size(ggml_type_of, k) * static_cast<std::size_t>(n))
+        throw Error("weights.wrong_size", {{"count", n * k}, {"bytes", static_cast<std::int64_t>(bytes)}});
+    ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    state_->backend.reset(ggml_backend_dev_init(device, nullptr));
+    ggml_backend_cpu_set_n_threads(state_->backend.get(), threads);
+
+    std::vector<float> rows(static_cast<std::size_t>(m * k));
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    std::ranges::generate(rows, [&] { return normal(random); });
+
+    for (ggml_backend_buffer_type_t memory : buffer_types(device)) {
+        Placed one{.name = ggml_backend_buft_name(memory),
+                   .weight_context = make_context(),
+                   .weight_buffer = nullptr,
+                   .context = make_context(),
+                   .buffer = nullptr};
+        ggml_tensor* held = ggml_new_tensor_2d(one.weight_context.get(), ggml_type_of, k, n);
+        one.weight_buffer.reset(ggml_backend_alloc_ctx_tensors_from_buft(one.weight_context.get(), memory));
+        ggml_tensor* given = ggml_new_tensor_2d(one.context.get(), GGML_TYPE_F32, k, m);
+        one.product = ggml_mul_mat(one.context.get(), held, given);
+        one.buffer.reset(ggml_backend_alloc_ctx_tensors(one.context.get(), state_->backend.get()));
+        if (!one.weight_buffer || !one.buffer)
+            throw Error("memory.out", {{"wanted", static_cast<std::int64_t>(bytes)}});
+        if (!ggml_backend_dev_supports_op(device, one.product))
+            continue;
+        ggml_backend_buffer_set_usage(one.weight_buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+        ggml_backend_tensor_set(held, weights, 0, bytes);
+        ggml_backend_tensor_set(given, rows.data(), 0, rows.size() * sizeof(float));
+        one.graph = ggml_new_graph(one.context.get());
+        ggml_build_forward_expand(one.graph, one.product);
+        state_->placed.push_back(std::move(one));
+    }
+    if (state_->placed.empty())
+        throw Error("weights.unknown_type", {{"type", std::int64_t{type}}});
+}
+
+ProductBench::~ProductBench() = default;
+
+std::vector<std::string> ProductBench::buffers() const {
+    std::vector<std::string> names;
+    for (const Placed& one : state_->placed)
+        names.push_back(one.name);
+    return names;
+}
+
+double ProductBench::library(std::size_t buffer) {
+    const ForcedProducts forced(nullptr);
+    return state_->compute(state_->placed.at(buffer));
+}
+
+double ProductBench::ours(const std::string& kernel) {
+    const ForcedProducts forced(&kernel_named(kernel));
+    const std::int64_t before = kernel_products();
+    const double seconds = state_->compute(state_->placed.front());
+    if (kernel_products() == before)
+        throw Error("kernel.unused", {{"wanted", kernel}});
+    return seconds;
+}
+
+double ProductBench::peak(const std::string& name) {
+    const Kernel& kernel = kernel_named(name);
+    constexpr std::int64_t rounds = 20'000;
+    if (kernel.begin)
+        kernel.begin();
+    const auto start = Clock::now();
+    const double operations = kernel.spin(rounds);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (kernel.end)
+        kernel.end();
+    return operations / seconds;
+}
+
+std::vector<float> ProductBench::results() const {
+    if (!state_->last)
+        return {};
+    ggml_tensor* product = state_->last->product;
+    std::vector<float> values(static_cast<std::size_t>(ggml_nelements(product)));
+    ggml_backend_tensor_get(product, values.data(), 0, values.size() * sizeof(float));
+    return values;
+}
+
+} // namespace twofold
