@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from engine.doctor.bundle import default_name, write_bundle
 from engine.doctor.report import GIB, Report, report
 
 app = typer.Typer()
@@ -16,11 +18,22 @@ app = typer.Typer()
 @app.command()
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    bundle: Annotated[
+        bool,
+        typer.Option("--bundle", help="Pack the report, settings and logs, private text left out."),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.zip", help="Where the bundle goes."),
+    ] = None,
 ) -> None:
     """Check this machine, the library and the folders. Exits with 1 if something is wrong."""
     console = Console(stderr=True)
     with console.status("Running every kernel of the model library once..."):
         found = report()
+    if bundle or output is not None:
+        print(write_bundle(output or default_name(), found))
+        return
     if json:
         print(found.model_dump_json(indent=2))
     else:

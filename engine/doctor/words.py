@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 SENTENCES: dict[str, str] = {
+    "doctor.bundle_not_written": (
+        "The diagnostics could not be written to {path} ({reason}). Choose another place with "
+        "--output."
+    ),
     "doctor.folder_not_writable": (
         "{path} cannot be written, so what belongs there would be lost: give yourself the right "
         "to, or move it with TWOFOLD_HOME."
