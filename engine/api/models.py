@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -189,6 +189,10 @@ class PrefillerOffer(_Sent):
     failure: Failure | None = None
 
 
+class Offers(_Sent):
+    offers: tuple[PrefillerOffer, ...]
+
+
 class RepoListing(_Sent):
     """A repo's models. `refused`: names of files that no honest repo has."""
 
@@ -314,8 +318,3 @@ class TokenAnswer(_Sent):
     """Where the token comes from; never the token."""
 
     source: Literal["environment", "keyring", "huggingface", "none"]
-
-
-def facts_of(value: Any) -> Any:
-    """JSON-ready form of any of these."""
-    return value.model_dump(mode="json", exclude_none=True)

@@ -18,6 +18,7 @@ COMMANDS = {
     "demo": "Read a long document with a prefiller, answer with the decoder, compare the paths.",
     "chat": "Chat with a model in the terminal.",
     "serve": "Run the engine as a server for OpenAI's clients, on this machine.",
+    "models": "Find, download, verify, import, move and remove models.",
     "prefiller": "Build, describe or check a prefiller.",
     "plan": "Plan a model's memory, here or on another machine, and predict its times.",
     "probe": "Find out what this machine is and how fast: devices, memory, disks.",

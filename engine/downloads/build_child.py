@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import threading
 from pathlib import Path
@@ -68,7 +69,8 @@ def _main() -> None:
     cancel = threading.Event()
 
     def watch() -> None:
-        while sys.stdin.buffer.read(4096):
+        # Not through sys.stdin, whose lock would be held when the program ends.
+        while os.read(0, 4096):
             pass
         cancel.set()
 

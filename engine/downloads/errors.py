@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.api.failure import Failure
 from engine.errors import TwofoldError
 
 
@@ -108,6 +109,12 @@ class VariantIncomplete(TwofoldError):
     code = "hub.variant_incomplete"
 
 
+class NoPublishedPrefiller(TwofoldError):
+    """The catalogue has none for `decoder`."""
+
+    code = "hub.no_prefiller"
+
+
 class UnsafeName(TwofoldError):
     """`repo` has a file `file` whose name would lead out of its folder, or that no system can
     hold."""
@@ -201,3 +208,11 @@ class BuildFailed(TwofoldError):
     """The process that builds a prefiller ended: `reason`."""
 
     code = "jobs.build_failed"
+
+
+class JobFailed(TwofoldError):
+    """A job that was waited for failed; code and data are its own."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(**failure.data)
+        self.code = failure.code  # type: ignore[misc]  # as for NativeError

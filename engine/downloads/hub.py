@@ -83,6 +83,10 @@ class Hub:
             self._token = now, self._find()
         return self._token[1]
 
+    def forget_token(self) -> None:
+        """It has been changed."""
+        self._token = None
+
     def require_online(self) -> None:
         """Raises HubOffline."""
         for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):

@@ -1,4 +1,4 @@
-"""Rates and estimates that do not jump: a smoothed rate, and the time that the rest takes at it."""
+"""Rates and estimates that do not jump: averages that forget slowly, and divide out their youth."""
 
 from __future__ import annotations
 
@@ -6,24 +6,42 @@ import math
 import time
 from collections.abc import Callable
 
-# The rate forgets what was this long ago.
-_MEMORY_S = 12.0
+# What was this long ago hardly counts: for the rate, and for the time that the rest will take,
+# which people watch more closely.
+_RATE_S = 10.0
+_ESTIMATE_S = 60.0
 # Before this much time nothing is said: the first packets tell nothing.
 _SILENT_S = 1.0
 _STEP_S = 0.25
 
 
+class _Average:
+    """Exponentially weighted; divided by its weight, it is not pulled to the zero it began with."""
+
+    def __init__(self, memory_s: float) -> None:
+        self._memory_s = memory_s
+        self._sum = 0.0
+        self._weight = 0.0
+
+    def add(self, rate: float, seconds: float) -> None:
+        keep = math.exp(-seconds / self._memory_s)
+        self._sum = self._sum * keep + rate * (1 - keep)
+        self._weight = self._weight * keep + (1 - keep)
+
+    def value(self) -> float | None:
+        return self._sum / self._weight if self._weight else None
+
+
 class Rate:
-    """Counts units (bytes) and gives their smoothed rate. Idle time before the first does not
-    count; pauses in between do."""
+    """Counts units (bytes). Time before the first does not count; pauses in between do."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since: float | None = None
         self._last = 0.0
         self._waiting = 0
-        self._smooth = 0.0
-        self._weight = 0.0
+        self._quick = _Average(_RATE_S)
+        self._slow = _Average(_ESTIMATE_S)
 
     def add(self, count: int) -> None:
         now = self._clock()
@@ -34,25 +52,26 @@ class Rate:
 
     def per_second(self) -> float | None:
         """None until there is something to say."""
-        now = self._clock()
-        if self._since is None or now - self._since < _SILENT_S:
-            return None
-        self._fold(now)
-        return self._smooth / self._weight if self._weight else None
+        return self._quick.value() if self._knows() else None
 
     def remaining_s(self, left: int) -> float | None:
-        rate = self.per_second()
         if left <= 0:
             return 0.0
+        rate = self._slow.value() if self._knows() else None
         return left / rate if rate else None
 
+    def _knows(self) -> bool:
+        now = self._clock()
+        if self._since is None or now - self._since < _SILENT_S:
+            return False
+        self._fold(now)
+        return True
+
     def _fold(self, now: float) -> None:
-        """Takes what has come into the average, in steps long enough to have a rate."""
+        """Takes what has come into the averages, in steps long enough to have a rate."""
         step = now - self._last
         if step < _STEP_S:
             return
-        keep = math.exp(-step / _MEMORY_S)
-        self._smooth = self._smooth * keep + self._waiting / step * (1 - keep)
-        # Divided by the weight, a young average is not pulled towards the zero it began with.
-        self._weight = self._weight * keep + (1 - keep)
+        for average in (self._quick, self._slow):
+            average.add(self._waiting / step, step)
         self._waiting, self._last = 0, now

@@ -35,7 +35,10 @@ from engine.settings import DownloadSettings
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 0.4  # how often the queue is looked at when nobody says that it changed
+# How often the queue is looked at, since another process may have changed it: while something
+# runs, and while nothing does.
+_LOOK_S = 0.4
+_IDLE_S = 1.5
 _SHOW_S = 0.5
 _LOCK_S = 1.0
 
@@ -143,7 +146,7 @@ class Runner:
                         self._step(shared)
                     except WriteFailed:  # a full disk: what runs goes on, and may end it
                         log.exception("jobs.queue_not_written")
-                    await self._sleep(_LOOK_S)
+                    await self._sleep(_LOOK_S if self._tasks else _IDLE_S)
             finally:
                 showing.cancel()
                 await self._stop_all()

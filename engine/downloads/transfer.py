@@ -54,7 +54,8 @@ class Limits:
     """Seconds, bytes, bytes a second. `attempts` in a row may bring next to nothing.
 
     `range_bytes` is the most that one request asks for: content networks refuse to send files
-    of more than 50 GB whole. `space_bytes`: how often free space is looked at.
+    of more than 50 GB whole. `space_bytes`: how often free space is looked at. `write_s`: how long
+    what came may wait for more before it is written; a process that is killed loses that much.
     """
 
     stall_s: float = 30.0
@@ -65,6 +66,7 @@ class Limits:
     longest_wait_s: float = 60.0
     range_bytes: int = 8 << 30
     space_bytes: int = 32 << 20
+    write_s: float = 0.25
     margin: int = MARGIN
 
 
@@ -118,7 +120,7 @@ class Transfer:
         Raises Mismatch, RemoteChanged, DiskFull, CannotWrite, GaveUp, and what the hub refuses
         with. Whatever happens, what came is kept in `part`.
         """
-        with _Part(part, remote, listener) as file:
+        with _Part(part, remote, listener, self._limits.write_s) as file:
             await file.take_in()
             failures = 0
             while file.have < remote.bytes:
@@ -280,11 +282,12 @@ class _SlownessWatch:
 class _Part:
     """The file on disk, and the hash of what it holds. Writes and hashes off the event loop."""
 
-    def __init__(self, path: Path, remote: Remote, listener: Listener) -> None:
+    def __init__(self, path: Path, remote: Remote, listener: Listener, write_s: float) -> None:
         self.path = path
         self.have = 0
         self._remote = remote
         self._listener = listener
+        self._write_s = write_s
         self._hash = hashlib.sha256()
         self._buffer = bytearray()
         self._flushed = time.monotonic()
@@ -344,7 +347,7 @@ class _Part:
 
     async def add(self, piece: bytes) -> None:
         self._buffer += piece
-        if len(self._buffer) >= _PIECE or time.monotonic() - self._flushed > 0.25:
+        if len(self._buffer) >= _PIECE or time.monotonic() - self._flushed > self._write_s:
             await self.flush()
 
     async def flush(self) -> None:

@@ -33,6 +33,8 @@ SENTENCES: dict[str, str] = {
     "hub.variant_needed": "{repo} has several models. Add one of these after a colon: {known}.",
     "hub.variant_incomplete": "{variant} of {repo} lacks parts on the hub itself, so it would not "
     "work. Choose another one.",
+    "hub.no_prefiller": "No prefiller is published for {decoder}. Leave --prefiller out, and build "
+    "one from a better file when the model is here.",
     "hub.unsafe_name": "{repo} has a file named {file!r}, which would not stay in its folder or "
     "cannot exist here, so it was not downloaded. Do not trust this repo.",
     "hub.no_keyring": "This system has no keyring to keep the token in ({reason}). Set HF_TOKEN "

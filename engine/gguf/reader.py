@@ -147,12 +147,13 @@ def read_gguf(path: Path) -> GgufFile:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for, forever
             raise Unreadable(path, reason="not a regular file")
         with path.open("rb") as file:
-            return _read(path, file)
+            return read_gguf_from(file, path)
     except OSError as error:
         raise Unreadable(path, reason=error.strerror or str(error)) from error
 
 
-def _read(path: Path, file: BinaryIO) -> GgufFile:
+def read_gguf_from(file: BinaryIO, path: Path) -> GgufFile:
+    """The same from anything that reads and seeks; `path` is what to call it."""
     header = _Header(path, file)
     version, n_tensors, n_keys = _read_counts(header)
     metadata, value_types = _read_metadata(header, n_keys)

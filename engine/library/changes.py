@@ -22,7 +22,7 @@ from engine.library.errors import (
 from engine.library.facts import read_facts
 from engine.library.groups import RememberedProblem
 from engine.library.labels import part_of
-from engine.library.library import Library
+from engine.library.library import Library, absolute
 
 IMPORTED = "imported"
 # Downloads that are under way live below this name in the main folder (see downloads.staging).
@@ -53,7 +53,7 @@ def bring_in(
         for file in files:
             library.origins.put_present(file, Origin(way="reference", source=str(file)))
         return files[0]
-    folder = copying.made(library.folders.main / IMPORTED / _folder_name(files[0]))
+    folder = copying.made(library.folders.main / IMPORTED / folder_name(files[0]))
     total = sum(file.stat().st_size for file in files)
     if way == "copy":
         copying.require_room(folder, total)
@@ -91,7 +91,7 @@ def _bring(
 
 def model_files(path: Path) -> list[Path]:
     """All files of the model at `path`, in order, each looked at. Raises NotAModel and the like."""
-    path = path.expanduser().absolute()
+    path = absolute(str(path))
     try:
         if path.is_dir():
             return _in_folder(path)
@@ -123,7 +123,8 @@ def _in_folder(folder: Path) -> list[Path]:
     return model_files(sets.pop()[0])
 
 
-def _folder_name(first: Path) -> str:
+def folder_name(first: Path) -> str:
+    """What to call the folder, or the prefiller, of the model that begins with `first`."""
     return part_of(first.name).name
 
 
@@ -206,7 +207,7 @@ def copy_out(
     """
     if entry.state in ("offline", "absent"):
         raise Offline(path=str(entry.path))
-    target = copying.made(folder.expanduser().absolute())
+    target = copying.made(absolute(str(folder)))
     copying.require_room(target, entry.bytes)
     work = Work(f"Exporting {entry.name}", entry.bytes, report, stop)
     done: list[Path] = []
@@ -238,12 +239,10 @@ def move_library(
     the main one, and moving again goes on. Raises FolderUnusable, NoRoom and the like.
     """
     old = library.folders.main
-    new = folder.expanduser().absolute()
+    new = absolute(str(folder))
     if new == old:
         return new
-    if new.is_relative_to(old) or old.is_relative_to(new):
-        raise FolderUnusable(path=str(new), reason="one of both folders is inside the other")
-    require_usable(new)
+    require_movable(old, new)
     files = [Path(where) / name for where, _, names in os.walk(old) for name in names]
     total = sum(_size(file) for file in files)
     if new.stat().st_dev != old.stat().st_dev:
@@ -257,6 +256,21 @@ def move_library(
     remember(new)
     copying.remove_empty([Path(where) for where, _, _ in os.walk(old)], old.parent)
     return new
+
+
+def require_movable(old: Path, new: Path) -> None:
+    """Raises FolderUnusable for a folder to which `old` cannot be moved."""
+    if new != old and (new.is_relative_to(old) or old.is_relative_to(new)):
+        raise FolderUnusable(path=str(new), reason="one of both folders is inside the other")
+    require_usable(new)
+
+
+def is_writable(folder: Path) -> bool:
+    try:
+        require_usable(folder)
+    except FolderUnusable:
+        return False
+    return True
 
 
 def require_usable(folder: Path) -> None:

@@ -46,6 +46,10 @@ class Work:
 
     def advance(self, nbytes: int) -> None:
         self.check()
+        self.count(nbytes)
+
+    def count(self, nbytes: int) -> None:
+        """For a step that is done and cannot be stopped any more."""
         self.done += nbytes
         self._report(self.done, self.total)
 
@@ -106,6 +110,7 @@ def moved(source: Path, target: Path, work: Work) -> None:
     """Renames where both are on one disk; else copies, and deletes the source at the end."""
     if target.exists():
         raise NameTaken(path=str(target))
+    work.check()
     size = source.stat().st_size
     try:
         source.rename(target)
@@ -115,7 +120,7 @@ def moved(source: Path, target: Path, work: Work) -> None:
         copied(source, target, work)
         removed(source)
     else:
-        work.advance(size)
+        work.count(size)
 
 
 def removed(path: Path) -> None:

@@ -58,6 +58,11 @@ def shown(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
+def printable(path: Path) -> Path:
+    """The path itself, unless its name is no text."""
+    return path if has_readable_name(path) else Path(shown(path))
+
+
 def _below(folder: Path, depth: int) -> Iterator[FoundFile]:
     try:
         with os.scandir(folder) as entries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -20,7 +21,7 @@ from engine.api.models import (
 )
 from engine.library.database import Database
 from engine.library.errors import AmbiguousModel, DemoAbsent, NoSuchModel
-from engine.library.files import shown
+from engine.library.files import printable
 from engine.library.groups import Group, entry_id, failure_of, grouped
 from engine.library.origins import FOUND, FileOrigin, Origins
 from engine.library.pairings import Pairings, projectors_of
@@ -101,8 +102,9 @@ class Library:
         prefillers = [group for group in groups if group.kind == "prefiller"]
         projectors = [group for group in groups if group.kind == "projector"]
         entries: list[ModelEntry] = []
+        demo = demo_file()
         for group in groups:
-            entry = _entry(group, origins)
+            entry = _entry(group, origins, demo)
             if entry.kind == "decoder":
                 attached = {
                     "prefillers": pairings.attached(group, prefillers),
@@ -110,7 +112,7 @@ class Library:
                 }
                 entry = entry.model_copy(update=attached)
             entries.append(entry)
-        if demo_file() is None:
+        if demo is None:
             entries.append(_absent_demo())
         return sorted(entries, key=lambda entry: (entry.kind, entry.name.lower(), entry.path))
 
@@ -119,7 +121,7 @@ def chosen(entries: Sequence[ModelEntry], name: str) -> ModelEntry:
     """Raises NoSuchModel or AmbiguousModel."""
     wanted = name.strip()
     lower = wanted.lower()
-    path = Path(wanted).expanduser().absolute()
+    path = absolute(wanted)
     exact: tuple[Callable[[ModelEntry], bool], ...] = (
         lambda entry: entry.id == lower,
         lambda entry: any(file.path == path for file in entry.files),
@@ -135,6 +137,14 @@ def chosen(entries: Sequence[ModelEntry], name: str) -> ModelEntry:
             return found[0]
     known = f"There are {_listed(entries)}." if entries else "It is empty."
     raise NoSuchModel(name=name, known=known)
+
+
+def absolute(text: str) -> Path:
+    """A path as a person writes it; `~` is home where there is one."""
+    path = Path(text)
+    with contextlib.suppress(RuntimeError):
+        path = path.expanduser()
+    return path.absolute()
 
 
 def hub_name(entry: ModelEntry) -> str:
@@ -171,11 +181,11 @@ def _absent_demo() -> ModelEntry:
     )
 
 
-def _entry(group: Group, origins: dict[Path, FileOrigin]) -> ModelEntry:
+def _entry(group: Group, origins: dict[Path, FileOrigin], demo: Path | None) -> ModelEntry:
     known = [origins.get(file.path) for file in group.files]
     origin = next((one.origin for one in known if one), FOUND)
-    name = shown(Path(group.name))
-    if group.path == demo_file():
+    name = group.name.encode(errors="replace").decode()
+    if group.path == demo:
         origin, name = Origin(way="demo", licence=_DEMO_LICENCE), DEMO_NAME
     facts = group.facts
     return ModelEntry(
@@ -183,10 +193,10 @@ def _entry(group: Group, origins: dict[Path, FileOrigin]) -> ModelEntry:
         kind="decoder" if group.kind == "other" else group.kind,
         state=group.state,
         name=name,
-        path=Path(shown(group.path)),
+        path=printable(group.path),
         files=tuple(
             ModelFile(
-                path=Path(shown(file.path)), bytes=file.size, sha256=one.sha256 if one else None
+                path=printable(file.path), bytes=file.size, sha256=one.sha256 if one else None
             )
             for file, one in zip(group.files, known, strict=True)
         ),

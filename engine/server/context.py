@@ -1,12 +1,13 @@
-"""What the routes share: the engine and the settings."""
+"""What the routes share: the engine, the settings and the models."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
 from engine.server.engine import Engine
+from engine.server.lazy_models import LazyModels
 from engine.settings_store import SettingsStore
 
 
@@ -14,6 +15,7 @@ from engine.settings_store import SettingsStore
 class Context:
     engine: Engine
     settings: SettingsStore
+    models: LazyModels = field(default_factory=LazyModels)
 
 
 def context_of(request: Request) -> Context:

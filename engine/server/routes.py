@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from engine.api import engine as state
-from engine.api import openai, requests, survey
-from engine.server import openai_routes, openapi, survey_routes, twofold_routes
+from engine.api import models, openai, requests, survey
+from engine.server import models_routes, openai_routes, openapi, survey_routes, twofold_routes
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -133,5 +133,77 @@ ENDPOINTS = (
     Endpoint(
         "GET", "/twofold/logs", twofold_routes.log_lines, "The end of the log.",
         answer=requests.LogLines, parameters=[_LINES],
+    ),
+    Endpoint(
+        "GET", "/twofold/models", models_routes.library, "The models on this machine.",
+        answer=models.LibraryAnswer,
+    ),
+    Endpoint(
+        "POST", "/twofold/models/search", models_routes.search,
+        "Searches the hub by words; an address or a repo's name opens that repo.",
+        body=models.SearchRequest, answer=models.SearchAnswer,
+    ),
+    Endpoint(
+        "POST", "/twofold/models/offers", models_routes.offers,
+        "Prefillers for a decoder that is here: installed, published, or to be built.",
+        body=models.EntryRequest, answer=models.Offers,
+    ),
+    Endpoint(
+        "POST", "/twofold/models/pull", models_routes.pull, "Queues a download.",
+        body=models.PullRequest, answer=models.JobList,
+    ),
+    Endpoint(
+        "POST", "/twofold/models/build", models_routes.build,
+        "Queues the building of a prefiller.",
+        body=models.BuildRequest, answer=models.JobInfo,
+    ),
+    Endpoint(
+        "POST", "/twofold/models/verify", models_routes.verify,
+        "Queues the reading of every byte of a model.",
+        body=models.EntryRequest, answer=models.JobInfo,
+    ),
+    Endpoint(
+        "POST", "/twofold/models/import", models_routes.import_model,
+        "Queues bringing local files into the library.",
+        body=models.ImportRequest, answer=models.JobInfo,
+    ),
+    Endpoint(
+        "POST", "/twofold/models/export", models_routes.export_model,
+        "Queues copying a model's files out of the library.",
+        body=models.ExportRequest, answer=models.JobInfo,
+    ),
+    Endpoint(
+        "POST", "/twofold/models/move", models_routes.move_library,
+        "Queues moving the library to another folder.",
+        body=models.MoveRequest, answer=models.JobInfo,
+    ),
+    Endpoint(
+        "POST", "/twofold/models/remove", models_routes.remove_model,
+        "Says what removing a model would take away, and does it when confirmed.",
+        body=models.RemoveRequest, answer=models.Removal,
+    ),
+    Endpoint(
+        "GET", "/twofold/models/jobs", models_routes.jobs, "All downloads and other work.",
+        answer=models.JobList,
+    ),
+    Endpoint(
+        "POST", "/twofold/models/jobs", models_routes.change_job,
+        "Pauses, resumes, retries, cancels or removes a job, or changes its priority.",
+        body=models.JobRequest, answer=models.JobInfo,
+    ),
+    Endpoint(
+        "GET", "/twofold/models/events", models_routes.job_events,
+        "All jobs now, and again whenever one of them changes.",
+        events=models.JobList,
+    ),
+    Endpoint(
+        "GET", "/twofold/models/token", models_routes.token_source,
+        "Where the hub's token comes from; never the token.",
+        answer=models.TokenAnswer,
+    ),
+    Endpoint(
+        "PUT", "/twofold/models/token", models_routes.keep_token,
+        "Keeps the hub's token in the system's keyring, or takes it out.",
+        body=models.TokenRequest, answer=models.TokenAnswer,
     ),
 )  # fmt: skip

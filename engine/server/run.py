@@ -15,6 +15,7 @@ from engine.server.app import make_app
 from engine.server.context import Context
 from engine.server.engine import Engine
 from engine.server.errors import CannotListen, PortTaken
+from engine.server.lazy_models import LazyModels
 from engine.server.protocol import TimedProtocol
 from engine.settings import ServerSettings
 from engine.settings_store import SettingsStore
@@ -82,7 +83,8 @@ async def serve(
 ) -> None:
     """Serves until it is told to end."""
     engine = make_engine(store)
-    app: ASGIApp = make_app(Context(engine, store), token)
+    models = LazyModels(store)
+    app: ASGIApp = make_app(Context(engine, store, models), token)
     settings = store.current.server
     config = uvicorn.Config(
         app,
@@ -99,7 +101,11 @@ async def serve(
         timeout_graceful_shutdown=GRACE_S,
     )
     server = Server(config, engine=engine, on_listening=lambda: on_listening(server, engine))
-    await server.serve([sock])
+    models.start()
+    try:
+        await server.serve([sock])
+    finally:
+        await asyncio.to_thread(models.close)
 
 
 def run(

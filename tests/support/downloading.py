@@ -27,6 +27,7 @@ QUICK = Limits(
     wait_s=0.01,
     longest_wait_s=0.05,
     space_bytes=4096,
+    write_s=0.0,
     margin=0,
 )
 ENDED = ("done", "failed", "cancelled", "paused")

@@ -159,7 +159,7 @@ def test_the_users_own_file_is_never_overwritten(hub: LocalHub, downloading: Dow
     own.parent.mkdir(parents=True)
     own.write_bytes(b"mine")
     job = downloading.pull(REPO)
-    assert job.failure is not None and job.failure.code == "library.name_taken"
+    assert job.failure is not None and job.failure.code == "models.name_taken"
     assert own.read_bytes() == b"mine"
 
 

@@ -1,0 +1,69 @@
+"""The catalogue: which published prefiller belongs to which published decoder."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from engine.assets import asset
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CatalogDecoder(_Entry):
+    """A repo of decoders and one's quantisation."""
+
+    repo: str
+    label: str
+
+
+class CatalogPrefiller(_Entry):
+    """The folder of the repo that holds the prefiller's parts."""
+
+    repo: str
+    folder: str
+
+
+class Pair(_Entry):
+    """`scores`: benchmark -> (decoder alone, with the prefiller), in points, as published."""
+
+    decoder: CatalogDecoder
+    prefiller: CatalogPrefiller
+    parts: int
+    licence: str
+    scores: dict[str, tuple[float, float]] = {}
+
+    @property
+    def reference(self) -> str:
+        """What to pull."""
+        return f"{self.prefiller.repo}:{self.prefiller.folder}"
+
+    @property
+    def expect(self) -> str:
+        """What to expect of it, in words."""
+        changes = (
+            f"{name} {before:g} -> {after:g}" for name, (before, after) in self.scores.items()
+        )
+        published = ", ".join(changes)
+        return f"Trained for this decoder. Published: {published}." if published else "Trained."
+
+
+class Catalog(_Entry):
+    comment: str = ""
+    pairs: tuple[Pair, ...]
+
+    def prefillers_for(self, repo: str | None, label: str | None) -> list[Pair]:
+        """Those for the decoder `label` of `repo`; publishers prefix mixes with UD-."""
+        if repo is None or label is None:
+            return []
+        wanted = repo.lower(), label.upper().removeprefix("UD-")
+        return [
+            pair
+            for pair in self.pairs
+            if (pair.decoder.repo.lower(), pair.decoder.label.upper()) == wanted
+        ]
+
+
+def catalog() -> Catalog:
+    return Catalog.model_validate_json(asset("catalog.json").read_text(encoding="utf-8"))
