@@ -24,6 +24,7 @@ from app.shell.window import MainWindow
 from app.store.chats import ChatStore
 from app.store.owner import StoreOwner
 from app.store.records import Opened
+from app.theme.motion import set_still
 from app.theme.theme import theme
 from engine.errors import TwofoldError
 from engine.paths import config_folder, data_folder
@@ -39,7 +40,8 @@ class Application(QObject):
         self.preferences = PreferencesFile(config / "window.json")
         values = self.preferences.values
         set_language(values.language or system_language())
-        theme().apply(mode=values.theme, scale=values.font_scale)
+        theme().apply(mode=values.theme, scale=values.font_scale, accent=values.accent)
+        set_still(values.reduce_motion)
         self.background = Background()
         self.store = StoreOwner(data / "chats.db", self.background.deliver)
         self.store.on_error = self._on_store_error

@@ -17,6 +17,8 @@ class Preferences(BaseModel):
 
     theme: Literal["system", "light", "dark"] = "system"
     language: Literal["en", "ko"] | None = None
+    accent: Literal["indigo", "blue", "violet", "rose"] = "indigo"
+    reduce_motion: bool = False
     font_scale: float = Field(default=1.0, ge=0.8, le=2.0)
     model: str | None = None
     prefiller: str | None = None

@@ -22,11 +22,12 @@ from PySide6.QtWidgets import QApplication, QScrollArea
 from app.chat.answer_words import reading
 from app.engine_client.client import Connection, EngineClient
 from app.engine_client.failures import failure
-from app.i18n import Language
+from app.i18n import Language, tr
 from app.main import Application
 from app.preferences import Preferences, PreferencesFile
 from app.sample_chats import SampleChats, fill
 from app.sample_machine import StillHttp
+from app.settings.settings_view import SettingsView
 from app.shell.page import Page
 from app.shell.window import MainWindow
 from app.store.chats import ChatStore
@@ -256,6 +257,26 @@ def _prefill_foot(stage: Stage) -> None:
     _scroll_to_end(stage)
 
 
+def _settings_page(stage: Stage) -> None:
+    stage.ready()
+    stage.window.show_page("settings")
+
+
+def _settings_search(stage: Stage) -> None:
+    _settings_page(stage)
+    view = next(page for page in stage.window.findChildren(SettingsView))
+    view.search.setText("port" if stage.chats.language == "en" else "포트")
+    view.pending.show()
+    title = view.rows["server.port"].entry.title
+    view.restart_words.setText(tr("settings.pending", names=title))
+
+
+def _settings_end(stage: Stage) -> None:
+    _settings_page(stage)
+    _settle()
+    _scroll_to_end(stage)
+
+
 def _scroll_to_end(stage: Stage) -> None:
     page = next(page for page in stage.window.findChildren(Page) if page.isVisible())
     area = page.findChild(QScrollArea)
@@ -285,6 +306,9 @@ SCENES: dict[str, Scene] = {
     "prefill-resident": _prefill_resident,
     "prefill-foot": _prefill_foot,
     "prefill-no-model": _prefill_empty,
+    "settings": _settings_page,
+    "settings-search": _settings_search,
+    "settings-end": _settings_end,
 }
 
 Mode = Literal["light", "dark"]

@@ -26,7 +26,7 @@ class Address:
 
 def engine_command() -> list[str]:
     """The engine ends when its standard input does, so it never outlives the window."""
-    return [sys.executable, "-P", "-m", "engine.cli", "serve", "--port", "0", "--until-stdin-ends"]
+    return [sys.executable, "-P", "-m", "engine.cli", "serve", "--until-stdin-ends"]
 
 
 class EngineProcess(QObject):

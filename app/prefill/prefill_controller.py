@@ -194,10 +194,9 @@ class PrefillController(QObject):
         assert path in get_args(PathSetting)
         self._setting = path  # type: ignore[assignment]
         self._view.switch.show_chosen(path)
-        if path != "autocast":  # which this version only predicts
-            self._context.preferences.values.path = path  # type: ignore[assignment]
-            self._context.preferences.save()
-            self._context.path_chosen(path)
+        self._context.preferences.values.path = path  # type: ignore[assignment]
+        self._context.preferences.save()
+        self._context.path_chosen(path)
         self._ask_plans()
 
     # The plot

@@ -10,8 +10,8 @@ from app.theme.tokens import RADIUS, TYPE, Colours
 _TEMPLATE = Path(__file__).with_name("window.qss")
 
 
-def stylesheet(colours: Colours, *, scale: float, arrow_down: str) -> str:
-    """`scale` multiplies the type sizes; `arrow_down` is the path of an image."""
+def stylesheet(colours: Colours, *, scale: float, arrow_down: str, check: str) -> str:
+    """`scale` multiplies the type sizes; `arrow_down` and `check` are paths of images."""
     sizes = {
         name: round(getattr(TYPE, name) * scale)
         for name in ("small", "body", "transcript", "title", "code")
@@ -22,5 +22,6 @@ def stylesheet(colours: Colours, *, scale: float, arrow_down: str) -> str:
         control=RADIUS.control,
         card=RADIUS.card,
         arrow_down=arrow_down,
+        check=check,
         **sizes,
     )

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
+from app.theme.accents import accented
 from app.theme.stylesheet import stylesheet
 from app.theme.tokens import DARK, LIGHT, TYPE, Colours
 
@@ -26,6 +27,7 @@ class Theme(QObject):
         super().__init__()
         self._mode: Mode = "system"
         self._scale = 1.0
+        self._accent = "indigo"
         self._images = tempfile.TemporaryDirectory(prefix="twofold-theme-")
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_changed)
 
@@ -37,7 +39,7 @@ class Theme(QObject):
 
     @property
     def colours(self) -> Colours:
-        return DARK if self.is_dark else LIGHT
+        return accented(DARK if self.is_dark else LIGHT, self._accent, dark=self.is_dark)
 
     @property
     def scale(self) -> float:
@@ -64,10 +66,11 @@ class Theme(QObject):
         font.setPixelSize(self.px(TYPE.code))
         return font
 
-    def apply(self, *, mode: Mode, scale: float = 1.0) -> None:
-        """Puts the theme in force for the whole application."""
+    def apply(self, *, mode: Mode, scale: float = 1.0, accent: str | None = None) -> None:
+        """Puts the theme in force for the whole application. Without an accent it stays."""
         self._mode = mode
         self._scale = scale
+        self._accent = accent or self._accent
         self._put_in_force()
 
     def _system_changed(self) -> None:
@@ -99,17 +102,22 @@ class Theme(QObject):
             palette.setColor(role, QColor(colour))
         application.setPalette(palette)
         application.setStyleSheet(
-            stylesheet(colours, scale=self._scale, arrow_down=self._image("chevron-down"))
+            stylesheet(
+                colours,
+                scale=self._scale,
+                arrow_down=self._image("chevron-down"),
+                check=self._image("check", "on_prefill"),
+            )
         )
         self.changed.emit()
 
-    def _image(self, name: str) -> str:
+    def _image(self, name: str, token: str = "text_2") -> str:
         """An icon as a file, for the stylesheet, which takes nothing else."""
         from app.theme.icons import icon
 
         path = Path(self._images.name) / f"{name}-{'dark' if self.is_dark else 'light'}.png"
         if not path.exists():
-            icon(name).pixmap(QSize(32, 32)).save(str(path))
+            icon(name, token).pixmap(QSize(32, 32)).save(str(path))
         return path.as_posix()
 
 

@@ -77,14 +77,6 @@ def test_a_chosen_path_is_kept_and_the_open_chat_takes_it(
     assert "You chose the path ODP." in words(page)
 
 
-def test_a_path_that_cannot_be_taken_yet_is_only_explained(
-    page: PrefillView, ready_app: Application, qtbot: QtBot
-) -> None:
-    page.switch.buttons["autocast"].click()
-    qtbot.waitUntil(lambda: "cannot read this way yet" in page.sentence.text())
-    assert ready_app.preferences.values.path == "auto"
-
-
 def test_arrow_keys_go_through_the_paths(page: PrefillView, qtbot: QtBot) -> None:
     page.switch.buttons["auto"].setFocus()
     QTest.keyClick(page.switch.buttons["auto"], Qt.Key.Key_Right)

@@ -1,0 +1,237 @@
+"""The settings page's layout: search above, sections of rows, and what a restart waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QScrollArea,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app.i18n import numbers, tr
+from app.settings.editors import Editor
+from app.settings.entries import SECTIONS, Entry
+from app.settings.settings_controller import SettingsController
+from app.shell.context import Context
+from app.shell.page import Page
+from app.shell.widgets import button, clear_layout, column, icon_button, label, row, rule
+
+WIDEST = 800
+
+
+def make_page(context: Context) -> Page:
+    view = SettingsView()
+    view.controller = SettingsController(context, view)
+    return view
+
+
+class SettingRow(QWidget):
+    """`edited` with the setting's name and its new value, `reset` with its name."""
+
+    edited = Signal(str, object)
+    reset = Signal(str)
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__()
+        self._editor_place = QHBoxLayout()
+        self._editor_place.setContentsMargins(0, 0, 0, 0)
+        self._title = label("", wrap=True)
+        self._title.setText(entry.title)
+        self._hint = label(entry.hint, "small", wrap=True)
+        self._facts = label("", "small", wrap=True)
+        self._problem = label("", "error", wrap=True)
+        self._reset = icon_button("rotate-ccw", tr("settings.reset", name=entry.title), size=16)
+        self._reset.clicked.connect(lambda: self.reset.emit(entry.name))
+        self._reset.setSizePolicy(_keeping(self._reset))
+        words = column(self._title, self._hint, self._facts, self._problem, spacing=2)
+        layout = QHBoxLayout()
+        layout.setContentsMargins(0, 10, 0, 10)
+        layout.setSpacing(16)
+        layout.addLayout(words, 1)
+        layout.addLayout(self._editor_place)
+        layout.addWidget(self._reset, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._rule = rule()
+        whole = column(self._rule, spacing=0)
+        whole.addLayout(layout)
+        self.setLayout(whole)
+        self._problem.hide()
+        self.show_entry(entry)
+
+    def show_rule(self, shown: bool) -> None:
+        """The line to the setting above."""
+        self._rule.setVisible(shown)
+
+    def show_entry(self, entry: Entry) -> None:
+        """The value as it is now; the control is made anew."""
+        focused = self._editor_has_focus()
+        clear_layout(self._editor_place)
+        editor = Editor(entry)
+        self.entry, self.editor = entry, editor
+        editor.edited.connect(partial(self.edited.emit, entry.name))
+        self._editor_place.addWidget(editor)
+        facts = _facts(entry)
+        self._facts.setText(" · ".join(facts))
+        self._facts.setVisible(bool(facts))
+        self._reset.setVisible(entry.changed and not entry.fixed)
+        self.say("")
+        if focused:
+            editor.setFocus()
+
+    def say(self, problem: str) -> None:
+        """Why a value was refused, below the setting."""
+        self._problem.setText(problem)
+        self._problem.setVisible(bool(problem))
+
+    @property
+    def problem(self) -> str:
+        return self._problem.text()
+
+    @property
+    def reset_button(self) -> QWidget:
+        return self._reset
+
+    def _editor_has_focus(self) -> bool:
+        editor: Editor | None = getattr(self, "editor", None)
+        return editor is not None and editor.control.hasFocus()
+
+
+class SettingsView(Page):
+    edited = Signal(str, object)
+    reset = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.controller: SettingsController | None = None
+        self.rows: dict[str, SettingRow] = {}
+        self._sections: dict[str, QFrame] = {}
+        self.search = QLineEdit()
+        self.search.setPlaceholderText(tr("settings.search"))
+        self.search.setAccessibleName(tr("settings.search"))
+        self.search.setClearButtonEnabled(True)
+        self.search.textChanged.connect(self.filter)
+        self.restart_words = label("", wrap=True)
+        self.restart = button(tr("settings.restart_engine"))
+        bar = row(self.restart_words, self.restart, spacing=12)
+        bar.setStretch(0, 1)
+        bar.setContentsMargins(16, 12, 16, 12)
+        self.pending = QFrame()
+        self.pending.setProperty("kind", "notice-card")
+        self.pending.setLayout(bar)
+        self.pending.hide()
+        self.nothing = label(tr("settings.nothing"), "secondary")
+        self.nothing.hide()
+        self.engine_words = label("", "secondary", wrap=True)
+        self._list = QVBoxLayout()
+        self._list.setSpacing(16)
+        content = QWidget()
+        content.setMaximumWidth(WIDEST)
+        inside = column(
+            label(tr("pages.settings"), "title"), self.search, self.pending, self.nothing,
+            spacing=12, margin=24,
+        )  # fmt: skip
+        inside.addLayout(self._list)
+        inside.addWidget(self.engine_words)
+        inside.addStretch(1)
+        content.setLayout(inside)
+        middle = QWidget()
+        line = QHBoxLayout(middle)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.addStretch(1)
+        line.addWidget(content, 1000)
+        line.addStretch(1)
+        scroll = QScrollArea()
+        scroll.setWidget(middle)
+        scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setAccessibleName(tr("pages.settings"))
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(scroll)
+
+    def shown(self) -> None:
+        if self.controller is not None:
+            self.controller.refresh()
+        self.search.setFocus()
+
+    def close_page(self) -> None:
+        if self.controller is not None:
+            self.controller.close()
+
+    def show_entries(self, entries: Sequence[Entry]) -> None:
+        """Rows that are there show the new value, others are added."""
+        if [entry.name for entry in entries] == list(self.rows):
+            for entry in entries:
+                if self.rows[entry.name].entry != entry:
+                    self.rows[entry.name].show_entry(entry)
+            return
+        clear_layout(self._list)
+        self.rows, self._sections = {}, {}
+        for section in SECTIONS:
+            found = [entry for entry in entries if entry.section == section]
+            if found:
+                self._add_section(section, found)
+        self.filter(self.search.text())
+
+    def filter(self, typed: str) -> None:
+        """Shows the settings that the typed words are in."""
+        any_shown = False
+        for section, card in self._sections.items():
+            rows = [item for item in self.rows.values() if item.entry.section == section]
+            shown = False
+            for item in rows:
+                matches = item.entry.matches(typed)
+                item.setVisible(matches)
+                item.show_rule(shown)
+                shown = shown or matches
+            card.setVisible(shown)
+            any_shown = any_shown or shown
+        self.nothing.setVisible(bool(self.rows) and not any_shown)
+
+    def _add_section(self, section: str, entries: Sequence[Entry]) -> None:
+        layout = QVBoxLayout()
+        layout.setContentsMargins(16, 12, 16, 6)
+        layout.setSpacing(0)
+        layout.addWidget(label(tr(f"sections.{section}"), "heading"))
+        for entry in entries:
+            made = SettingRow(entry)
+            made.edited.connect(self.edited)
+            made.reset.connect(self.reset)
+            self.rows[entry.name] = made
+            layout.addWidget(made)
+        card = QFrame()
+        card.setProperty("kind", "card")
+        card.setLayout(layout)
+        self._sections[section] = card
+        self._list.addWidget(card)
+
+
+def _keeping(widget: QWidget) -> QSizePolicy:
+    """The policy of a widget whose room stays when it is hidden."""
+    policy = widget.sizePolicy()
+    policy.setRetainSizeWhenHidden(True)
+    return policy
+
+
+def _facts(entry: Entry) -> list[str]:
+    """The range, and when a change takes effect."""
+    facts: list[str] = []
+    if entry.minimum is not None and entry.maximum is not None:
+        low, high = _number(entry.minimum), _number(entry.maximum)
+        facts.append(tr("settings.range", low=low, high=high))
+    if entry.restart:
+        facts.append(tr("settings.needs_restart"))
+    if entry.fixed:
+        facts.append(tr("settings.fixed"))
+    return facts
+
+
+def _number(value: float) -> str:
+    return numbers.count(int(value)) if value == int(value) else f"{value:g}"
