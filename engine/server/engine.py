@@ -174,6 +174,7 @@ class Engine:
             await self._end_worker()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1)
+        self.events.close()
 
     def _abandon(self, reason: TwofoldError) -> None:
         """Fails the load that is under way and all requests."""

@@ -10,7 +10,8 @@ from engine.api.engine import EngineEvent
 
 QUEUED = 100
 
-Listener = asyncio.Queue[EngineEvent]
+# None: there will be no more.
+Listener = asyncio.Queue[EngineEvent | None]
 
 
 class Broadcaster:
@@ -26,7 +27,14 @@ class Broadcaster:
         finally:
             self._listeners.discard(listener)
 
+    def close(self) -> None:
+        """Ends what listens now."""
+        self._publish(None)
+
     def publish(self, event: EngineEvent) -> None:
+        self._publish(event)
+
+    def _publish(self, event: EngineEvent | None) -> None:
         for listener in self._listeners:
             if listener.full():
                 listener.get_nowait()

@@ -117,5 +117,5 @@ async def events(request: Request) -> Response:
 async def _events(engine: Engine) -> AsyncGenerator[str]:
     with engine.events.listening() as listener:
         yield engine.state().model_dump_json()
-        while True:
-            yield (await listener.get()).model_dump_json()
+        while (event := await listener.get()) is not None:
+            yield event.model_dump_json()

@@ -93,9 +93,11 @@ def test_a_mistake_in_a_setting_gets_a_suggestion(tmp_path: Path) -> None:
     assert "server.queue" in refused(tmp_path, TWOFOLD_SERVER_QUEUE="many")
 
 
-def test_it_ends_with_the_program_that_it_is_for(tmp_path: Path) -> None:
-    with running_server(tmp_path) as server:
+def test_it_ends_with_the_program_that_it_is_for_and_ends_its_streams(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server, server.client() as client, client.events() as events:
+        assert next(events).type == "state"
         assert server.end() == 0
+        assert list(events) == [], "the stream ends, and is not cut off"
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

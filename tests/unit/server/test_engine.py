@@ -89,7 +89,9 @@ def test_loading_tells_how_far_it_is(run_engine: RunEngine, scripted: Scripted) 
         async with run_engine() as engine:
             with engine.events.listening() as listener:
                 await engine.load(scripted(load_s=0.4))
-                events: list[EngineEvent] = [listener.get_nowait() for _ in range(listener.qsize())]
+                events: list[EngineEvent | None] = [
+                    listener.get_nowait() for _ in range(listener.qsize())
+                ]
         states = [event.status for event in events if isinstance(event, EngineState)]
         assert states == ["loading", "ready"]
         progress = [event for event in events if isinstance(event, LoadProgress)]
