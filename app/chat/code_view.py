@@ -32,7 +32,6 @@ class CodeView(QWidget):
         self._text.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         # Code reads from left to right whatever language surrounds it.
         self._text.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-        self._text.setAccessibleName(tr("chat.code", language=segment.language or tr("chat.text")))
         layout = QVBoxLayout(self)
         layout.setSpacing(0)
         layout.setContentsMargins(PADDING, 0, PADDING, 0)
@@ -40,7 +39,8 @@ class CodeView(QWidget):
         self._copy.clicked.connect(self._copy_all)
         self._head = QWidget(self)
         self._head.setFixedHeight(HEAD_HEIGHT)
-        self._head.setLayout(row(label(segment.language, "small"), None, self._copy))
+        self._language = label("", "small")
+        self._head.setLayout(row(self._language, None, self._copy))
         layout.addWidget(self._head)
         layout.addWidget(self._text)
         self._below = layout
@@ -56,6 +56,9 @@ class CodeView(QWidget):
     def show_segment(self, segment: Code) -> None:
         self._segment = segment
         self._head.setVisible(segment.source is not None)
+        self._language.setText(segment.language)
+        self._text.setAccessibleName(tr("chat.code", language=segment.language or tr("chat.text")))
+        self._copy.setIcon(icon("copy"))
         self._below.setContentsMargins(PADDING, 0, PADDING, BELOW + 2 if segment.last else 0)
         self._draw()
 

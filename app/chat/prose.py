@@ -99,6 +99,7 @@ class ProseView(StillText):
         self, formulas: FormulaCache, *, secondary: bool = False, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
+        self.setLineWrapMode(StillText.LineWrapMode.FixedPixelWidth)
         self._formulas = formulas
         self._secondary = secondary
         self._segment: Prose | Plain | None = None
@@ -111,8 +112,8 @@ class ProseView(StillText):
 
     def height_for(self, width: int) -> int:
         # A fixed width, because a widget that is not shown yet lays out for a width of its own.
-        self.setLineWrapMode(StillText.LineWrapMode.FixedPixelWidth)
-        self.setLineWrapColumnOrWidth(width)
+        if self.lineWrapColumnOrWidth() != width:
+            self.setLineWrapColumnOrWidth(width)
         return math.ceil(self.document().size().height())
 
     def redraw(self) -> None:

@@ -86,9 +86,10 @@ Act = Callable[[Action, Row], None]
 class RowWidget(QWidget):
     """Shows one row. `controls` are what Tab reaches in it, in order."""
 
-    def __init__(self, message: int, parent: QWidget | None = None) -> None:
+    def __init__(self, made_for: Row, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.message = message
+        self.message = made_for.message
+        self.kind = made_for.kind
 
     def show_row(self, row: Row) -> None:
         del row
@@ -197,7 +198,7 @@ class Head:
 
 class HeadWidget(RowWidget):
     def __init__(self, made_for: Row, act: Act, parent: QWidget) -> None:
-        super().__init__(made_for.message, parent)
+        super().__init__(made_for, parent)
         self._row = made_for
         names: list[tuple[Action, str]] = [
             ("copy", "copy"), ("edit", "pencil"), ("delete", "trash-2"),
@@ -235,7 +236,7 @@ class FilesWidget(RowWidget):
     """The files that came with a message."""
 
     def __init__(self, made_for: Row, parent: QWidget) -> None:
-        super().__init__(made_for.message, parent)
+        super().__init__(made_for, parent)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(INSET, 0, INSET, 4)
         layout.setSpacing(4)
@@ -267,7 +268,7 @@ def _short(name: str, length: int = 48) -> str:
 
 class ProseWidget(RowWidget):
     def __init__(self, made_for: Row, formulas: FormulaCache, parent: QWidget) -> None:
-        super().__init__(made_for.message, parent)
+        super().__init__(made_for, parent)
         self._view = ProseView(formulas, secondary=made_for.kind == "thought", parent=self)
         self._indent = 16 if made_for.kind == "thought" else 0
 
@@ -285,7 +286,7 @@ class ProseWidget(RowWidget):
 
 class CodeWidget(RowWidget):
     def __init__(self, made_for: Row, parent: QWidget) -> None:
-        super().__init__(made_for.message, parent)
+        super().__init__(made_for, parent)
         self._view = CodeView(made_for.data, self)
 
     def show_row(self, row: Row) -> None:
@@ -316,7 +317,7 @@ class ReasoningWidget(RowWidget):
     """The line that opens and closes the reasoning."""
 
     def __init__(self, made_for: Row, act: Act, parent: QWidget) -> None:
-        super().__init__(made_for.message, parent)
+        super().__init__(made_for, parent)
         self._row = made_for
         self._button = button("", "quiet")
         self._button.setIconSize(QSize(14, 14))
@@ -357,7 +358,7 @@ class Foot:
 
 class FootWidget(RowWidget):
     def __init__(self, made_for: Row, act: Act, parent: QWidget) -> None:
-        super().__init__(made_for.message, parent)
+        super().__init__(made_for, parent)
         self._row = made_for
         self._report = button("", "quiet")
         self._report.setToolTip(tr("chat.open_why"))
@@ -409,7 +410,7 @@ class ReadingWidget(RowWidget):
     """A prompt that is being read: how far, how fast, how long still."""
 
     def __init__(self, made_for: Row, act: Act, parent: QWidget) -> None:
-        super().__init__(made_for.message, parent)
+        super().__init__(made_for, parent)
         self._row = made_for
         self._title = label(tr("chat.reading"), "reading")
         self._tokens = label("")
@@ -462,7 +463,7 @@ class ProblemWidget(RowWidget):
     """A failure as a card: a sentence, one button that helps, details folded."""
 
     def __init__(self, made_for: Row, act: Act, parent: QWidget) -> None:
-        super().__init__(made_for.message, parent)
+        super().__init__(made_for, parent)
         self._row = made_for
         card = QFrame()
         card.setProperty("kind", "error-card")
@@ -510,7 +511,7 @@ class NoticeWidget(RowWidget):
     """Something to know about an answer that was given all the same."""
 
     def __init__(self, made_for: Row, parent: QWidget) -> None:
-        super().__init__(made_for.message, parent)
+        super().__init__(made_for, parent)
         picture = QLabel()
         picture.setPixmap(icon("triangle-alert", "warn").pixmap(QSize(16, 16)))
         picture.setFixedWidth(20)

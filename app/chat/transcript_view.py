@@ -27,6 +27,8 @@ STEP = 40
 # Closer to the end than this counts as being there.
 NEAR_END = 8
 MOST_PASSES = 6
+REUSED = ("prose", "plain", "thought", "code")
+MOST_SPARE = 12
 
 MakeWidget = Callable[[Row, QWidget], RowWidget]
 Anchor = tuple[Row, int]
@@ -45,6 +47,7 @@ class TranscriptView(QAbstractScrollArea):
         self._at_end = True
         self._arranging = False
         self._shown: dict[int, RowWidget] = {}  # by the row's id
+        self._spare: dict[str, list[RowWidget]] = {}  # by the row's kind
         self._active: int | None = None
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -102,6 +105,9 @@ class TranscriptView(QAbstractScrollArea):
             row.measured = False
         for widget in self._shown.values():
             widget.redraw()
+        for key in list(self._spare):
+            for widget in self._spare.pop(key):
+                widget.deleteLater()
         self.viewport().update()
         self.arrange_soon()
 
@@ -229,10 +235,9 @@ class TranscriptView(QAbstractScrollArea):
             row = self._rows[index]
             if row.id in self._shown:
                 continue
-            widget = self._make_widget(row, self.viewport())
+            widget = self._take(row)
             widget.show_row(row)
             widget.set_active(row.message == self._active)
-            widget.installEventFilter(self)
             self._shown[row.id] = widget
             before = row.height
             row.measured = False
@@ -263,11 +268,26 @@ class TranscriptView(QAbstractScrollArea):
     def column_width(self) -> int:
         return max(200, min(COLUMN_WIDTH, self.viewport().width() - 2 * EDGE))
 
+    def _take(self, row: Row) -> RowWidget:
+        """A widget for the row: one that is not needed any more, or a new one."""
+        if spare := self._spare.get(row.kind):
+            widget = spare.pop()
+            widget.message = row.message
+            return widget
+        widget = self._make_widget(row, self.viewport())
+        widget.installEventFilter(self)
+        return widget
+
     def _drop(self, key: int) -> None:
         widget = self._shown.pop(key)
-        widget.removeEventFilter(self)
         widget.hide()
-        widget.deleteLater()
+        spare = self._spare.setdefault(widget.kind, [])
+        # Texts are what there is most of, and making one takes much longer than filling one.
+        if widget.kind in REUSED and len(spare) < MOST_SPARE:
+            spare.append(widget)
+        else:
+            widget.removeEventFilter(self)
+            widget.deleteLater()
 
     # Events
 

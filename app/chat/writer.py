@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.chat.answer_words import Reading, reading
 from app.engine_client.client import Connection, EngineClient
-from app.engine_client.failures import failure
+from app.engine_client.failures import failure, sentence
 from app.engine_client.turn import Turn
 from app.i18n import numbers, tr
 from app.store.chats import ChatStore
@@ -146,7 +146,8 @@ class Writer(QObject):
         self._show(reading(progress, model.micro_batch if model is not None else 512))
 
     def _on_notice(self, notice: Notice) -> None:
-        self.notice.emit(notice.sentence)
+        known = Failure(code=notice.code, sentence=notice.sentence, data=notice.data)
+        self.notice.emit(sentence(known))
 
     def _on_reasoning(self, text: str) -> None:
         self._reasoning.append(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.i18n import tr
-from app.i18n.catalogue import has
+from app.i18n.catalogue import engine_sentence, has
 from engine.api.failure import Failure
 
 ENGINE_DIED = "window.engine_died"
@@ -22,9 +22,10 @@ def failure(code: str, *, log: tuple[str, ...] = (), **data: Any) -> Failure:
 def sentence(problem: Failure) -> str:
     """The failure in the window's language where the catalogue has it, else as the engine said."""
     key = f"errors.{problem.code}"
-    if not has(key):
+    template = tr(key) if has(key) else engine_sentence(problem.code)
+    if template is None:
         return problem.sentence
     try:
-        return tr(key, **problem.data)
+        return template.format(**problem.data)
     except (KeyError, IndexError, ValueError):
         return problem.sentence  # its data is not what the catalogue expects

@@ -1,4 +1,4 @@
-"""The window's words in every language: `tr("sidebar.new_chat")`, and numbers as people write them."""
+"""The window's words in every language, `tr("sidebar.new_chat")`, and its numbers."""
 
 from app.i18n.catalogue import LANGUAGES, Language, language, set_language, system_language, tr
 

@@ -54,5 +54,19 @@ def tr(key: str, **data: Any) -> str:
     return words.format(**data) if data else words
 
 
+@lru_cache(maxsize=len(LANGUAGES))
+def engine_sentences(name: Language) -> dict[str, str]:
+    """The engine's sentences in a language, by code. It sends them in English itself."""
+    path = Path(__file__).with_name(f"engine.{name}.toml")
+    if not path.exists():
+        return {}
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def engine_sentence(code: str) -> str | None:
+    """The template for an engine's code, None where the engine's own words are to be shown."""
+    return engine_sentences(_current).get(code)
+
+
 def has(key: str) -> bool:
     return key in catalogue(_current)

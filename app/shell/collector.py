@@ -7,16 +7,21 @@ full collection at a bad moment is a pause that a person sees.
 from __future__ import annotations
 
 import gc
+import time
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtGui import QGuiApplication
 
 LOOK_MS = 250
+# A full collection takes some 50 ms: it waits until nobody looks at the window, but not for ever.
+LONGEST_WAIT_S = 600
 
 
 class Collector(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._thresholds = gc.get_threshold()
+        self._full_at = time.monotonic()
         gc.disable()
         # What the start has made stays for good; looking through it again and again is no use.
         gc.freeze()
@@ -32,7 +37,14 @@ class Collector(QObject):
 
     def _look(self) -> None:
         counts = gc.get_count()
-        for generation in (2, 1, 0):
-            if counts[generation] > self._thresholds[generation]:
-                gc.collect(generation)
-                return
+        if counts[2] > self._thresholds[2] and self._may_take_long():
+            self._full_at = time.monotonic()
+            gc.collect(2)
+        elif counts[1] > self._thresholds[1]:
+            gc.collect(1)
+        elif counts[0] > self._thresholds[0]:
+            gc.collect(0)
+
+    def _may_take_long(self) -> bool:
+        seen = QGuiApplication.applicationState() == Qt.ApplicationState.ApplicationActive
+        return not seen or time.monotonic() - self._full_at > LONGEST_WAIT_S

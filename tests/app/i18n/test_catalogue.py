@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 import app
+from app.engine_client.failures import sentence
 from app.i18n import LANGUAGES, numbers, set_language, tr
-from app.i18n.catalogue import Language, catalogue
+from app.i18n.catalogue import Language, catalogue, engine_sentences
+from engine.api.failure import Failure
+from engine.words import SENTENCES
 
 APP = Path(app.__file__ or "").parent
 LITERAL = re.compile(r'\btr\(\s*"([a-z_.0-9]+)"')
@@ -76,3 +79,28 @@ def test_numbers_have_units() -> None:
     set_language("ko")
     assert numbers.about(2.6) == "약 3초"
     assert tr("chat.of", done="1", total="2") == "2토큰 중 1"
+
+
+# What only the command line and other clients of the server meet stays in English.
+NOT_IN_THE_WINDOW = ("bench.", "client.", "demo.", "doctor.", "grammar.", "kernel.", "request.")
+
+
+def test_what_the_engine_says_is_there_in_korean_with_the_same_facts() -> None:
+    korean = engine_sentences("ko")
+    in_window = {code for code in SENTENCES if not code.startswith(NOT_IN_THE_WINDOW)}
+    assert not in_window - korean.keys(), "write these in app/i18n/engine.ko.toml"
+    assert not korean.keys() - SENTENCES.keys(), "no such code any more"
+    for code, words in korean.items():
+        assert placeholders(words) <= placeholders(SENTENCES[code]), code
+        assert re.search(r"[가-힣]", words), code
+
+
+def test_an_engines_failure_is_said_in_the_windows_language() -> None:
+    problem = Failure(code="chat.empty", sentence="There is nothing to answer.")
+    assert sentence(problem) == "There is nothing to answer."
+    set_language("ko")
+    assert sentence(problem).startswith("대화에 메시지가 없어")
+    unknown = Failure(code="never.seen", sentence="Something new.")
+    assert sentence(unknown) == "Something new."
+    strange = Failure(code="memory.out", sentence="As the engine said.", data={})
+    assert sentence(strange) == "As the engine said."
