@@ -1,0 +1,105 @@
+"""The models commands, against a local hub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from engine.cli import models as command
+from engine.errors import TwofoldError
+from engine.words import sentence
+from tests.support.hub import LocalHub
+from tests.support.tiny_models import tiny_model
+
+REPO = "somebody/Tiny-GGUF"
+DATA = tiny_model("llama", blocks=1, context=512).encode()
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def hub() -> Generator[LocalHub]:
+    with LocalHub() as hub:
+        hub.add(REPO, {"Tiny-Q8_0.gguf": DATA})
+        yield hub
+
+
+@pytest.fixture
+def run(hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Exit status, stdout, and the sentence that would go to stderr."""
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    monkeypatch.setenv("TWOFOLD_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.delenv("TWOFOLD_CACHE", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        done = CliRunner().invoke(command.app, list(arguments))
+        if isinstance(done.exception, TwofoldError):
+            return 1, done.stdout, sentence(done.exception)
+        if done.exception and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done.exit_code, done.stdout, ""
+
+    return run
+
+
+def as_json(found: tuple[int, str, str]) -> Any:
+    code, out, err = found
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_from_search_to_removal(run: Run, tmp_path: Path) -> None:
+    assert [one["repo"] for one in as_json(run("search", "tiny", "--json"))["repos"]] == [REPO]
+    (variant,) = as_json(run("show", REPO, "--json"))["variants"]
+    assert (variant["label"], variant["fit"]["verdict"]) == ("Q8_0", "fits")
+    code, out, _ = run("pull", REPO)
+    assert code == 0
+    path = Path(out.strip())
+    assert path.read_bytes() == DATA
+    entries = as_json(run("list", "--json"))["entries"]
+    entry = next(one for one in entries if one["path"] == str(path))
+    assert entry["verification"] == "verified"
+    assert as_json(run("verify", REPO + ":Q8_0", "--json"))["jobs"][0]["state"] == "done"
+    listed = as_json(run("remove", entry["id"], "--json"))
+    assert (listed["goes"], listed["removed"], path.exists()) == ([str(path)], False, True)
+    assert as_json(run("remove", entry["id"], "--yes", "--json"))["removed"]
+    assert not path.exists()
+    as_json(run("move", str(tmp_path / "new"), "--json"))
+    assert as_json(run("list", "--json"))["folders"][0]["path"] == str(tmp_path / "new")
+
+
+def test_a_local_file_is_imported(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.gguf").write_bytes(DATA)
+    code, out, _ = run("import", str(tmp_path / "mine.gguf"))
+    assert code == 0 and Path(out.strip()).read_bytes() == DATA
+
+
+def test_a_failure_is_one_sentence_and_exit_status_1(run: Run, hub: LocalHub) -> None:
+    code, out, err = run("pull", "nobody/nothing")
+    assert (code, out) == (1, "")
+    assert err.startswith("There is no repo nobody/nothing")
+    hub.fail("Tiny-Q8_0.gguf", flip=100, times=2)
+    code, out, err = run("pull", REPO)
+    assert (code, out) == (1, "Tiny-Q8_0.gguf came with wrong bytes and was fetched again.\n")
+    assert "came twice with other bytes" in err
+    (job,) = as_json(run("list", "--jobs", "--json"))["jobs"]
+    assert (job["state"], job["failure"]["code"]) == ("failed", "download.wrong_bytes")
+    assert run("job", job["id"], "cancel")[0] == 0
+
+
+def test_without_a_network_the_demo_model_is_still_offered(
+    run: Run, hub: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    entries = as_json(run("list", "--json"))["entries"]
+    assert [one["origin"]["way"] for one in entries] == ["demo"]
+    code, _, err = run("search", "tiny")
+    assert code == 1 and "Offline mode is on" in err
+    assert hub.requests == []
