@@ -57,7 +57,8 @@ ReadRate measure_read_rate(const std::filesystem::path& path, std::size_t block_
     for (std::size_t turn = 0; jobs[turn]; turn = 1 - turn) {
         const auto report = reader.wait(jobs[turn]);
         rate.bytes += report.bytes;
-        rate.seconds = std::chrono::duration<double>(report.finished - started).count();
+        const std::chrono::duration<double> since = report.finished - started;
+        rate.seconds = std::max(rate.seconds, since.count()); // jobs may end out of order
         jobs[turn] = rate.seconds < seconds ? submit(memory.get() + turn * job_bytes) : nullptr;
     }
     rate.direct = reader.direct(0);

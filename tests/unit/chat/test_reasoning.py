@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.api.turn import ReasoningText
+from engine.api.turn import AnswerText, ReasoningText
 from engine.chat.reasoning import DEFAULT_TAGS, ReasoningParser, ReasoningTags
 
 GPT_OSS = (
@@ -19,7 +19,7 @@ def split(text: str, width: int = 1, prompt: str = "") -> tuple[str, str]:
     pieces = [text[at : at + width] for at in range(0, len(text), width)]
     events = [event for piece in pieces for event in parser.feed(piece)] + parser.flush()
     reasoning = "".join(event.text for event in events if isinstance(event, ReasoningText))
-    answer = "".join(event.text for event in events if not isinstance(event, ReasoningText))
+    answer = "".join(event.text for event in events if isinstance(event, AnswerText))
     return reasoning, answer
 
 
@@ -69,7 +69,7 @@ def test_what_only_looks_like_a_tag_is_an_answer(text: str) -> None:
 
 def test_an_answer_is_not_held_back() -> None:
     parser = ReasoningParser()
-    assert [event.text for event in parser.feed("Y")] == ["Y"]
+    assert parser.feed("Y") == [AnswerText(text="Y")]
 
 
 @given(st.text(alphabet="<>/think \n", max_size=40), st.integers(1, 7))
