@@ -26,6 +26,7 @@ _LINE_LIMIT = 1 << 20
 async def build_in_child(decoder: Path, out: Path, source: Path | None, report: Report) -> Path:
     """Raises what building raises, or BuildFailed if the child dies."""
     out.parent.mkdir(parents=True, exist_ok=True)
+    was_there = out.exists()
     child = await asyncio.create_subprocess_exec(
         *COMMAND,
         str(decoder),
@@ -48,6 +49,12 @@ async def build_in_child(decoder: Path, out: Path, source: Path | None, report: 
                 failure = RememberedProblem(**told["data"])
                 failure.code = told["code"]  # type: ignore[misc]  # as for NativeError
         await child.wait()
+    except asyncio.CancelledError:
+        child.stdin.close()
+        await child.wait()
+        if not was_there:  # it may just have become whole
+            out.unlink(missing_ok=True)
+        raise
     finally:
         child.stdin.close()
         await child.wait()

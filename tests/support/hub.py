@@ -18,6 +18,7 @@ import random
 import re
 import secrets
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -77,7 +78,8 @@ class LocalHub:
 
     token = "hf_test_token"
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._scheme = "https" if tls else "http"
         self.repos: dict[str, RemoteRepo] = {}
         self.faults: dict[str, list[Faults]] = {}
         self.served: list[Served] = []
@@ -88,7 +90,7 @@ class LocalHub:
         self.api_status: list[tuple[int, dict[str, str]]] = []
         self._addresses: dict[str, tuple[str, str, bytes]] = {}
         self._lock = threading.Lock()
-        self._servers = [_server(_HubHandler, self), _server(_ContentHandler, self)]
+        self._servers = [_server(_HubHandler, self, tls), _server(_ContentHandler, self, tls)]
 
     def __enter__(self) -> LocalHub:
         for server in self._servers:
@@ -102,11 +104,11 @@ class LocalHub:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._servers[0].server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._servers[0].server_port}"
 
     @property
     def content_url(self) -> str:
-        return f"http://localhost:{self._servers[1].server_port}"
+        return f"{self._scheme}://localhost:{self._servers[1].server_port}"
 
     def add(self, name: str, files: dict[str, bytes], **facts: Any) -> RemoteRepo:
         commit = hashlib.sha1(repr(sorted(files.items())).encode()).hexdigest()
@@ -157,8 +159,14 @@ class _Server(ThreadingHTTPServer):
         """Clients that go away are what these tests are about."""
 
 
-def _server(handler: type[BaseHTTPRequestHandler], hub: LocalHub) -> _Server:
+def _server(
+    handler: type[BaseHTTPRequestHandler], hub: LocalHub, tls: ssl.SSLContext | None
+) -> _Server:
     server = _Server(("127.0.0.1", 0), handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
     server.hub = hub
     return server
 
