@@ -132,9 +132,7 @@ class LibrarySettings(Section):
 
 
 class DownloadSettings(Section):
-    parallel: int = _setting(
-        3, "How many files are downloaded at once.", restart=True, ge=1, le=16
-    )
+    parallel: int = _setting(3, "How many files are downloaded at once.", restart=True, ge=1, le=16)
     bandwidth_mib: float = _setting(
         0.0, "The most that all downloads together take, in MiB a second; 0 sets no limit.",
         ge=0, le=100_000,
