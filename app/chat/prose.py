@@ -45,7 +45,7 @@ def document_style(*, secondary: bool) -> str:
     code {{ font-family: "{mono}"; font-size: {code}px; background-color: {colours.hover}; }}
     pre {{ font-family: "{mono}"; font-size: {code}px; background-color: {colours.surface};
            margin-bottom: 10px; }}
-    table {{ border-color: {colours.line}; margin-bottom: 12px; }}
+    table {{ border-color: {colours.line}; margin-top: 8px; margin-bottom: 12px; }}
     th {{ background-color: {colours.surface}; font-weight: 600; }}
     {code_style()}
     """

@@ -41,6 +41,8 @@ class Drop:
     """The connection breaks."""
 
 
+NO_ROUTE = Failure(code="request.no_route", sentence="The engine has no such route.")
+
 Step = str | Thought | Pause | WaitForStop | Drop | PrefillProgress | Failure
 Script = Callable[[dict[str, Any]], Iterable[Step]]
 
@@ -188,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _as_told(self, method: str, body: Any) -> None:
         if body is not None:
             self.fake.posted.append((self.path, body))
-        answer = self.fake.answers.get(f"{method} {self.path}", {})
+        answer = self.fake.answers.get(f"{method} {self.path}", NO_ROUTE)
         if callable(answer):
             answer = answer(body)
         if isinstance(answer, Failure):
