@@ -78,7 +78,8 @@ SENTENCES: dict[str, str] = {
         "This architecture uses {tensor} in a way that a prefiller cannot serve. " + _UNSUITED
     ),
     "phase.scale_not_applied": (
-        "This architecture ignores the scale of {tensor}, so a prefiller would compute nonsense. "
+        "This architecture scales something else than the products of {tensor}, so a prefiller would "
+        "compute nonsense. "
         + _UNSUITED
     ),
     "phase.shape": (

@@ -150,16 +150,25 @@ def test_a_decoder_in_parts_lends_and_restores_from_all_of_them(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("arch", "micro_batch"), (*((arch, 2048) for arch in ARCHS), ("llama", 999))
+    ("arch", "blocks", "micro_batch"),
+    (
+        ("llama", 3, 2048),
+        ("llama", 2, 999),
+        ("qwen2", 2, 2048),
+        ("qwen3", 2, 2048),
+        ("gemma3", 6, 2048),
+        ("qwen35", 4, 2048),
+    ),
 )
 def test_at_sixteen_thousand_tokens_nothing_overtakes_the_compute(
-    pair_of: MakePair, arch: str, micro_batch: int
+    tmp_path: Path, arch: str, blocks: int, micro_batch: int
 ) -> None:
-    pair, tokens = pair_of(arch), prompt(16_000)
+    """Two heads, as attention over so many tokens takes nearly all of the time."""
+    pair = make_pair(tmp_path, arch, width=64, ffn=128, blocks=blocks)
     options = {"n_ctx": 16_384, "micro_batch": micro_batch}
-    assert_streams_as_resident(pair, tokens, {"2 slots": make_plan()}, **options)
+    assert_streams_as_resident(pair, prompt(16_000), {"2 slots": make_plan()}, **options)
 
 
 @pytest.mark.slow
