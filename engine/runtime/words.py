@@ -78,9 +78,8 @@ SENTENCES: dict[str, str] = {
         "This architecture uses {tensor} in a way that a prefiller cannot serve. " + _UNSUITED
     ),
     "phase.scale_not_applied": (
-        "This architecture scales something else than the products of {tensor}, so a prefiller would "
-        "compute nonsense. "
-        + _UNSUITED
+        "This architecture scales something else than products with {tensor}, so a prefiller would "
+        "compute nonsense. " + _UNSUITED
     ),
     "phase.shape": (
         "The prefiller's {tensor} has another shape than the decoder's, so they do not belong "
