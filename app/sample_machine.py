@@ -19,6 +19,11 @@ def sample_plan(mode: str) -> Planned:
     return Planned.model_validate(_PLANS[mode])
 
 
+def sample_report() -> dict[str, Any]:
+    """What the doctor finds on a machine whose disk is nearly full."""
+    return _REPORT
+
+
 class StillHttp(Http):
     """Answers at once what the pages ask; nothing leaves the program."""
 

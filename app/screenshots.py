@@ -20,6 +20,7 @@ from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication, QScrollArea
 
 from app.chat.answer_words import reading
+from app.diagnostics.diagnostics_view import DiagnosticsView
 from app.engine_client.client import Connection, EngineClient
 from app.engine_client.failures import failure
 from app.i18n import Language, tr
@@ -277,6 +278,19 @@ def _settings_end(stage: Stage) -> None:
     _scroll_to_end(stage)
 
 
+def _diagnostics(stage: Stage) -> None:
+    stage.ready()
+    stage.window.show_page("diagnostics")
+    view = next(page for page in stage.window.findChildren(DiagnosticsView))
+    view.check.click()
+
+
+def _diagnostics_end(stage: Stage) -> None:
+    _diagnostics(stage)
+    _settle()
+    _scroll_to_end(stage)
+
+
 def _scroll_to_end(stage: Stage) -> None:
     page = next(page for page in stage.window.findChildren(Page) if page.isVisible())
     area = page.findChild(QScrollArea)
@@ -306,6 +320,8 @@ SCENES: dict[str, Scene] = {
     "prefill-resident": _prefill_resident,
     "prefill-foot": _prefill_foot,
     "prefill-no-model": _prefill_empty,
+    "diagnostics": _diagnostics,
+    "diagnostics-end": _diagnostics_end,
     "settings": _settings_page,
     "settings-search": _settings_search,
     "settings-end": _settings_end,

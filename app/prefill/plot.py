@@ -86,7 +86,7 @@ class TimePlot(QWidget):
         bottom, top = log10(max(1e-3, min(times))) - 0.1, log10(max(times)) + 0.15
         if top - bottom < 1.2:
             top = bottom + 1.2
-        self._item.setXRange(low - 0.02, high + 0.09)  # room for half of the last label
+        self._item.setXRange(low - 0.08, high + 0.09)  # room for half of the outer labels
         self._item.setYRange(bottom, top)
         self._ticks(shown, bottom, top)
         for forecast in plan.forecasts:

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QPushButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -25,6 +24,7 @@ from app.prefill.prefill_controller import PrefillController
 from app.prefill.rate_trace import RateTrace
 from app.shell.context import Context
 from app.shell.page import Page
+from app.shell.scrolled import scrolled
 from app.shell.widgets import button, clear_layout, column, label, row
 from app.theme.theme import theme
 from engine.api.turn import PathSetting
@@ -158,7 +158,6 @@ class PrefillView(Page):
         self._none.setLayout(empty)
 
         content = QWidget()
-        content.setMaximumWidth(WIDEST)
         page = QVBoxLayout(content)
         page.setContentsMargins(24, 24, 24, 24)
         page.setSpacing(12)
@@ -169,20 +168,9 @@ class PrefillView(Page):
         page.addWidget(self._none)
         page.addWidget(self.body)
         page.addStretch(1)
-        middle = QWidget()
-        line = QHBoxLayout(middle)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.addStretch(1)
-        line.addWidget(content, 1000)
-        line.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidget(middle)
-        scroll.setWidgetResizable(True)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setAccessibleName(tr("pages.prefill"))
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scroll)
+        outer.addWidget(scrolled(content, WIDEST, tr("pages.prefill")))
         self.body.hide()
         self._none.hide()
 

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLineEdit,
-    QScrollArea,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -22,6 +21,7 @@ from app.settings.entries import SECTIONS, Entry
 from app.settings.settings_controller import SettingsController
 from app.shell.context import Context
 from app.shell.page import Page
+from app.shell.scrolled import scrolled
 from app.shell.widgets import button, clear_layout, column, icon_button, label, row, rule
 
 WIDEST = 800
@@ -132,7 +132,6 @@ class SettingsView(Page):
         self._list = QVBoxLayout()
         self._list.setSpacing(16)
         content = QWidget()
-        content.setMaximumWidth(WIDEST)
         inside = column(
             label(tr("pages.settings"), "title"), self.search, self.pending, self.nothing,
             spacing=12, margin=24,
@@ -141,20 +140,9 @@ class SettingsView(Page):
         inside.addWidget(self.engine_words)
         inside.addStretch(1)
         content.setLayout(inside)
-        middle = QWidget()
-        line = QHBoxLayout(middle)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.addStretch(1)
-        line.addWidget(content, 1000)
-        line.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidget(middle)
-        scroll.setWidgetResizable(True)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setAccessibleName(tr("pages.settings"))
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scroll)
+        outer.addWidget(scrolled(content, WIDEST, tr("pages.settings")))
 
     def shown(self) -> None:
         if self.controller is not None:

@@ -31,5 +31,6 @@ PAGES: tuple[PageEntry, ...] = (
     PageEntry("chat", "message-square", "Ctrl+1", "app.chat.chat_view", in_sidebar=False),
     PageEntry("prefill", "gauge", "Ctrl+3", "app.prefill.prefill_view"),
     PageEntry("settings", "settings", "Ctrl+,", "app.settings.settings_view"),
+    PageEntry("diagnostics", "activity", "Ctrl+5", "app.diagnostics.diagnostics_view"),
     PageEntry("shortcuts", "keyboard", "F1", "app.shell.shortcuts_page", in_sidebar=False),
 )

@@ -60,11 +60,18 @@ class Probed(_Sent):
     profile: Profile
 
 
+class BundleQuery(_Given):
+    """The file to write the diagnostics to."""
+
+    path: Text = Field(min_length=1, max_length=4096)
+
+
 class Examined(_Sent):
-    """All that `./twofold doctor --json` prints."""
+    """All that `./twofold doctor --json` prints; `bundle` is the archive that was written."""
 
     type: Literal["examined"] = "examined"
     report: dict[str, Any]
+    bundle: str | None = None
 
 
 class SurveyFailed(_Sent):

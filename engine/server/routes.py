@@ -108,6 +108,11 @@ ENDPOINTS = (
         answer=survey.Examined,
     ),
     Endpoint(
+        "POST", "/twofold/bundle", survey_routes.bundle,
+        "Writes diagnostics, without what is private, into an archive on this machine.",
+        body=survey.BundleQuery, answer=survey.Examined,
+    ),
+    Endpoint(
         "POST", "/twofold/tokenize", twofold_routes.tokenize, "A text's tokens.",
         body=requests.TokenizeRequest, answer=requests.Tokens,
     ),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from engine.api.survey import Examined, Planned, PlanQuery, Probed, ProbeQuery
+from engine.api.survey import BundleQuery, Examined, Planned, PlanQuery, Probed, ProbeQuery
 from engine.errors import TwofoldError
 from engine.planner.rates import CPU
 from engine.server.answers import error_event, json_response, read
@@ -50,6 +51,13 @@ async def probe(request: Request) -> Response:
 
 async def doctor(request: Request) -> Response:  # noqa: ARG001  # a handler takes one
     return json_response(await _answer(AskDoctor(), Examined))
+
+
+async def bundle(request: Request) -> Response:
+    """Writes report, settings and logs, without what is private, into one archive."""
+    query = await read(request, BundleQuery)
+    require_present(str(Path(query.path).parent))
+    return json_response(await _answer(AskDoctor(bundle=query.path), Examined))
 
 
 async def _probing(question: AskProbe) -> AsyncGenerator[str]:

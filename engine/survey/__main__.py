@@ -20,6 +20,7 @@ from engine.api.survey import (
     SurveyEvent,
     SurveyFailed,
 )
+from engine.doctor.bundle import write_bundle
 from engine.doctor.report import report
 from engine.errors import TwofoldError
 from engine.gguf.splits import GgufModel
@@ -47,7 +48,7 @@ def main(text: str) -> None:
             case AskProbe():
                 _tell(Probed(profile=_probed(asked)))
             case AskDoctor():
-                _tell(Examined(report=report().model_dump(mode="json")))
+                _tell(_examined(asked))
     except TwofoldError as error:
         failure = Failure(code=error.code, sentence=sentence(error), data=error.data)
         _tell(SurveyFailed(failure=failure))
@@ -87,6 +88,14 @@ def _measured(decoder: GgufModel, context: int) -> MeasuredMemory | None:
         return measured_memory(decoder, context, _KV_TYPE)
     except TwofoldError:
         return None
+
+
+def _examined(asked: AskDoctor) -> Examined:
+    found = report()
+    written = None
+    if asked.bundle is not None:
+        written = str(write_bundle(Path(asked.bundle).expanduser(), found))
+    return Examined(report=found.model_dump(mode="json"), bundle=written)
 
 
 def _probed(asked: AskProbe) -> Profile:

@@ -33,7 +33,10 @@ class AskProbe(_Asked):
 
 
 class AskDoctor(_Asked):
+    """`bundle`: where to write the report, the settings and the logs as one archive."""
+
     type: Literal["doctor"] = "doctor"
+    bundle: str | None = None
 
 
 Question = Annotated[AskPlan | AskProbe | AskDoctor, Field(discriminator="type")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,24 @@ def test_a_measurement_streams_its_steps_and_then_the_machine(
             assert shares == sorted(shares) and shares[-1] == 1.0
             disk = Probed.model_validate(events[-1]).profile.disks[0]
             assert disk.path == str(tmp_path) and disk.read_gbps and disk.measured_at
+
+    asyncio.run(check())
+
+
+def test_diagnostics_are_written_where_asked_and_nowhere_else(
+    run_app: RunApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWOFOLD_HOME", str(tmp_path / "home"))
+
+    async def check() -> None:
+        async with run_app() as client:
+            place = tmp_path / "found.zip"
+            answer = await client.post("/twofold/bundle", json={"path": str(place)}, timeout=300)
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["bundle"] == str(place)
+            assert "report.json" in zipfile.ZipFile(place).namelist()
+            lost = await client.post("/twofold/bundle", json={"path": "/nowhere/at/all.zip"})
+            assert lost.status_code == 400
 
     asyncio.run(check())
 

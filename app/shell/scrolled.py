@@ -1,0 +1,30 @@
+"""A page's content in a column of limited width that scrolls where it does not fit."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QWidget
+
+
+class _Middle(QWidget):
+    def __init__(self, content: QWidget) -> None:
+        super().__init__()
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addStretch(1)
+        layout.addWidget(content, 1000)
+        layout.addStretch(1)
+
+    def minimumSizeHint(self) -> QSize:
+        """The height follows from the width; what Qt adds up for the narrowest is far too much."""
+        return QSize(super().minimumSizeHint().width(), 0)
+
+
+def scrolled(content: QWidget, widest: int, name: str) -> QScrollArea:
+    content.setMaximumWidth(widest)
+    area = QScrollArea()
+    area.setWidget(_Middle(content))
+    area.setWidgetResizable(True)
+    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setAccessibleName(name)
+    return area
