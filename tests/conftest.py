@@ -1,0 +1,24 @@
+"""What every test runs with: folders of its own, the built cache, and threads that yield."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from engine import paths
+
+_OWNED = "TWOFOLD_TEST_HOME"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set before any test module loads, and handed on to every process that a test starts."""
+    os.environ.setdefault("TWOFOLD_CACHE", str(paths.cache_folder()))
+    if _OWNED not in os.environ:
+        os.environ[_OWNED] = os.environ["TWOFOLD_HOME"] = tempfile.mkdtemp(prefix="twofold-")
+        config.add_cleanup(lambda: shutil.rmtree(Path(os.environ.pop(_OWNED)), ignore_errors=True))
+    # Tests run side by side: a thread that waits for its peer leaves the core to the others.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
