@@ -91,8 +91,8 @@ class TimePlot(QWidget):
         self._ticks(shown, bottom, top)
         for forecast in plan.forecasts:
             self._line(forecast, shown)
-        for run in runs:
-            self._dot(run)
+        if runs:
+            self._dots(runs)
         if plan.crossover is not None and shown[0] < plan.crossover < shown[-1]:
             self._crossover(plan.crossover, low, high)
         self._say(plan, shown, len(runs))
@@ -134,18 +134,17 @@ class TimePlot(QWidget):
         up = [log10(seconds) for seconds in forecast.ttft_s[: len(shown)]]
         self._item.plot(along, up, pen=pen, antialias=True)
 
-    def _dot(self, run: Run) -> None:
-        colour = theme().qcolour(_STYLES[run.path][0])
+    def _dots(self, runs: Sequence[Run]) -> None:
+        brushes = [theme().qcolour(_STYLES[run.path][0]) for run in runs]
         edge = pyqtgraph.mkPen(theme().qcolour("surface"), width=1)
-        self._item.plot(
-            [log10(run.tokens)],
-            [log10(run.seconds)],
-            pen=None,
-            symbol="o",
-            symbolSize=9,
-            symbolBrush=colour,
-            symbolPen=edge,
+        dots = pyqtgraph.ScatterPlotItem(
+            x=[log10(run.tokens) for run in runs],
+            y=[log10(run.seconds) for run in runs],
+            size=9,
+            pen=edge,
+            brush=brushes,
         )
+        self._item.addItem(dots)
 
     def _crossover(self, tokens: int, low: float, high: float) -> None:
         place = log10(tokens)

@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import TypeAdapter
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 
 from app.chat.answer_words import reading
 from app.engine_client.client import Connection
@@ -213,7 +213,7 @@ class PrefillController(QObject):
         plot: TimePlot = module.TimePlot()
         self._plot = plot
         self._view.plot_place.addWidget(plot)
-        self._show_plot()
+        QTimer.singleShot(0, self, self._show_plot)  # a breath between two pieces of work
 
     def _on_reports(self, reports: list[dict[str, Any]]) -> None:
         self._reports = reports
