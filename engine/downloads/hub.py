@@ -51,13 +51,12 @@ _TRUE = ("1", "ON", "YES", "TRUE")
 
 @dataclass(frozen=True, slots=True)
 class Repo:
-    """`files` are the repo's GGUF files and others, as of `commit`."""
+    """`files` are all of the repo's, as of `commit`."""
 
     name: str
     commit: str
     gated: bool
     licence: str | None
-    base_models: tuple[str, ...]
     files: tuple[VariantFile, ...]
 
 
@@ -118,13 +117,11 @@ class Hub:
             raise TooManyFiles(repo=name, limit=MAX_FILES)
         card = info.card_data
         licence = getattr(card, "license", None) if card else None
-        bases = getattr(card, "base_model", None) if card else None
         return Repo(
             name=name,
             commit=commit,
             gated=bool(info.gated),
             licence=licence if isinstance(licence, str) else _tagged(info, "license:"),
-            base_models=tuple([bases] if isinstance(bases, str) else bases or ()),
             files=tuple(_file(entry) for entry in entries if isinstance(entry, RepoFile)),
         )
 

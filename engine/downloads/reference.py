@@ -30,15 +30,6 @@ def parse_reference(text: str, endpoint: str = "") -> Reference:
     return found
 
 
-def is_reference(text: str, endpoint: str = "") -> bool:
-    """Whether a search should open a repo instead of looking for words."""
-    try:
-        parse_reference(text, endpoint)
-    except BadReference:
-        return False
-    return True
-
-
 def _parsed(text: str, endpoint: str) -> Reference | None:
     hosts = [*HUB_HOSTS, urlsplit(endpoint).netloc.lower()]
     lower = text.lower()

@@ -11,7 +11,6 @@ import contextlib
 import logging
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -272,13 +271,3 @@ def _apart(downloads: list[Job]) -> list[str]:
 def runner_lock(database: Database) -> FileLock:
     """Held by the process that works the queue; the system frees it when that process ends."""
     return FileLock(str(database.file.with_suffix(".lock")), thread_local=False)
-
-
-def wait_for(queue: Queue, job_id: str, on_change: Callable[[Job], None]) -> Job:
-    """Watches a job that another process works on until it has ended, one way or another."""
-    while True:
-        job = queue.get(job_id)
-        on_change(job)
-        if job.state not in ("queued", "running"):
-            return job
-        time.sleep(_LOOK_S)

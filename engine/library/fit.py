@@ -6,12 +6,9 @@ from collections.abc import Sequence
 
 from engine.api.hardware import Profile
 from engine.api.models import Fit, FitVerdict
-from engine.errors import TwofoldError
-from engine.gguf.splits import GgufModel
-from engine.planner.facts import BlockFacts, ModelFacts, model_facts
+from engine.planner.facts import BlockFacts, ModelFacts
 from engine.planner.plan import make_plan
 from engine.planner.request import PlanRequest
-from engine.words import sentence
 
 GIB = 1 << 30
 # A context, buffers and the program itself, beside the weights, when only the size is known.
@@ -19,18 +16,10 @@ _BESIDE = 1.15
 _BESIDE_BYTES = GIB
 
 
-def fit_of(profile: Profile, model: GgufModel, context: int | None = None) -> Fit:
-    """By the model's own header."""
-    try:
-        facts = model_facts(model)
-    except TwofoldError as error:
-        return Fit(verdict="unknown", sentence=sentence(error))
-    return fit_of_facts(profile, facts, context)
-
-
 def fit_of_facts(
     profile: Profile, facts: ModelFacts, context: int | None = None, *, estimated: bool = False
 ) -> Fit:
+    """By the model's own header, or (`estimated`) by another's."""
     plan = make_plan(profile, facts, None, PlanRequest(context=context, mode="decoder"))
     near = plan.pools[0]
     verdict: FitVerdict

@@ -80,7 +80,7 @@ def test_a_connection_that_drips_is_given_up_for_a_better_one(
     hub.add(REPO, {FILE: DATA})
     hub.fail(FILE, drip_s=0.1)
     assert downloading.pull(REPO).state == "done"
-    assert [one.start > 0 for one in hub.served] == [True]  # the other still drips
+    assert any(one.start > 0 for one in hub.served)
 
 
 def test_wrong_bytes_are_fetched_again_once(hub: LocalHub, downloading: Downloading) -> None:
