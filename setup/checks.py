@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 
 from setup import doctest_header
 from setup.compiler import find_compiler
@@ -85,6 +87,7 @@ def checks(context: Context, *, fast: bool) -> list[Check]:
         Check("C++ tests", _cpp_tests(context, "")),
         Check("C++ tests, AddressSanitizer", _cpp_tests(context, "address,undefined"), slow=True),
         Check("C++ tests, ThreadSanitizer", _cpp_tests(context, "thread"), slow=True),
+        *_arm_checks(context),
         Check("Python tests", [[*python, "pytest", *tests]]),
     ]
     return [check for check in found if not (fast and check.slow)]
@@ -98,6 +101,32 @@ def _clang_tidy(context: Context) -> list[str | Path]:
         *("-p", context.root / "build" / "extension", "-j", str(job_count())),
         f"^{re.escape(str(context.root / 'native'))}/",
     ]
+
+
+def _arm_checks(context: Context) -> list[Check]:
+    """The kernels for Arm, emulated, where the cross compiler and the emulator are installed."""
+    compiler, emulator = "aarch64-linux-gnu-g++", "qemu-aarch64"
+    if platform.machine() == "aarch64" or not (which(compiler) and which(emulator)):
+        return []
+    build = context.root / "build" / "tests-arm"
+    header = doctest_header.folder(context)
+    configure: list[str | Path] = [
+        *("cmake", "-S", context.root / "native", "-B", build, "-G", "Ninja"),
+        *("-DTWOFOLD_EXTENSION=OFF", "-DTWOFOLD_TESTS=ON", "-DCMAKE_BUILD_TYPE=Release"),
+        *("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"),
+        f"-DCMAKE_CXX_COMPILER={compiler}",
+        f"-DCMAKE_CROSSCOMPILING_EMULATOR={emulator};-cpu;max;-L;/usr/aarch64-linux-gnu",
+        "--log-level=WARNING",
+        *([f"-DTWOFOLD_DOCTEST={header}"] if header.exists() else []),
+    ]
+    targets = ["kernels_test_product", "kernels_test_self_check"]
+    jobs = str(job_count())
+    commands: list[list[str | Path]] = [
+        configure,
+        ["cmake", "--build", build, "--parallel", jobs, "--target", *targets, "--", "--quiet"],
+        ["ctest", "--test-dir", build, "--output-on-failure", "-R", "|".join(targets)],
+    ]
+    return [Check("C++ kernels for Arm, emulated", commands, slow=True)]
 
 
 def _cpp_tests(context: Context, sanitizer: str) -> list[list[str | Path]]:

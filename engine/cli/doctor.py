@@ -11,6 +11,7 @@ from rich.table import Table
 
 from engine.doctor.bundle import default_name, write_bundle
 from engine.doctor.report import GIB, Report, report
+from engine.kernels.check import Verdict
 
 app = typer.Typer()
 
@@ -41,6 +42,10 @@ def doctor(
     raise typer.Exit(0 if found.healthy else 1)
 
 
+def _verdict(one: Verdict) -> str:
+    return f"{one.kernel} (unfit: {one.reason})" if one.reason else one.kernel
+
+
 def show(found: Report, console: Console) -> None:
     """Prints the report as a table, with the verdict last."""
     table = Table.grid(padding=(0, 2))
@@ -68,6 +73,8 @@ def show(found: Report, console: Console) -> None:
     for buffer in dict.fromkeys(kernel.buffer for kernel in library.kernels):
         types = [kernel.type for kernel in library.kernels if kernel.buffer == buffer]
         table.add_row(f"Kernels ({buffer})", " ".join(types))
+    if found.own_kernels:
+        table.add_row("Own kernels", ", ".join(_verdict(one) for one in found.own_kernels))
     for device in found.devices:
         total = f"{device.memory_total / GIB:.1f} GiB"
         table.add_row(f"Device {device.name}", f"{device.description} ({device.type}), {total}")

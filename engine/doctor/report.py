@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from engine import native, paths
 from engine.doctor.self_check import self_check
 from engine.errors import NativeError, TwofoldError
+from engine.kernels.check import Verdict, checked_kernels
 from engine.words import sentence
 
 GIB = 1 << 30
@@ -121,6 +122,7 @@ class Report(BaseModel):
     python_path: str
     machine: Machine
     library: Library
+    own_kernels: list[Verdict]
     devices: list[Device]
     folders: list[Folder]
 
@@ -129,8 +131,11 @@ def report() -> Report:
     """Looks at everything; takes some seconds, because every kernel of the library runs once."""
     checked = self_check()
     problems: list[TwofoldError] = []
+    own_kernels: list[Verdict] = []
     if checked["healthy"]:
         problems += _loading_problems()
+        if not problems:
+            own_kernels = checked_kernels()
     else:
         failure = {name: checked[name] for name in ("reason", "kernel", "detail")}
         problems.append(LibraryUnfit(cache=str(paths.cache_folder()), **failure))
@@ -144,6 +149,7 @@ def report() -> Report:
         python_path=sys.executable,
         machine=_machine(),
         library=_library(checked),
+        own_kernels=own_kernels,
         devices=checked.get("devices", []),
         folders=folders,
     )

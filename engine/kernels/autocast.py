@@ -59,13 +59,16 @@ def prepare_autocast(types: Iterable[str], threads: int) -> dict[str, int]:
     return {name: found[name] for name in names}
 
 
-def _measure(name: str, kernel: str, threads: int) -> int:
-    type_ = GgmlType[name]
+def product(type_: GgmlType, width: int, threads: int) -> Any:
+    """A product of the measured size, with `width` columns of activations."""
     weights = random_rows(type_, _SIDE, _SIDE)
+    return native().ProductBench(int(type_), width, _SIDE, _SIDE, weights, threads)
+
+
+def _measure(name: str, kernel: str, threads: int) -> int:
     least = NEVER
     for width in _WIDTHS:
-        bench = native().ProductBench(int(type_), width, _SIDE, _SIDE, weights, threads)
-        ours, library = _best(bench, kernel)
+        ours, library = _best(product(GgmlType[name], width, threads), kernel)
         if library < ours * _LEAST_GAIN:
             break
         least = width

@@ -1,6 +1,7 @@
 // Binds kernels/choice.h and hook/product_hook.h.
 #include "bindings.h"
 #include "error.h"
+#include "hook/grid_decode.h"
 #include "hook/product_bench.h"
 #include "hook/product_hook.h"
 #include "kernels/choice.h"
@@ -71,6 +72,18 @@ void bind_kernels(nb::module_& m) {
                 return nb::ndarray<nb::numpy, float, nb::ndim<1>>(values->data(), {values->size()}, owner);
             },
             "The last product's results, float32, m x n values.");
+    m.def(
+        "decode_weights",
+        [](int type, const Bytes& weights, std::size_t count, bool fast) {
+            const FloatConverter convert = fast ? fast_converter(type) : float_converter(type);
+            auto* values = new std::vector<float>(count);
+            convert(weights.data(), values->data(), static_cast<std::int64_t>(count));
+            nb::capsule owner(values,
+                              [](void* data) noexcept { delete static_cast<std::vector<float>*>(data); });
+            return nb::ndarray<nb::numpy, float, nb::ndim<1>>(values->data(), {values->size()}, owner);
+        },
+        "type"_a, "weights"_a, "count"_a, "fast"_a,
+        "`count` weights as float32, by our conversion or the library's.");
     m.attr("min_kernel_columns") = min_kernel_columns;
 }
 

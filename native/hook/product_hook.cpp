@@ -2,10 +2,10 @@
 #include "hook/product_hook.h"
 
 #include "error.h"
+#include "hook/grid_decode.h"
 #include "kernels/choice.h"
 #include "kernels/nvfp4_decode.h"
 #include "kernels/product.h"
-#include "model/dequantize.h"
 
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -148,7 +148,7 @@ class ProductTraits : public ggml::cpu::tensor_traits {
                     .block_weights = ggml_blck_size(src0->type),
                     .block_bytes = ggml_type_size(src0->type),
                     .nvfp4 = src0->type == GGML_TYPE_NVFP4,
-                    .to_float = src0->type == GGML_TYPE_NVFP4 ? nvfp4_decode : float_converter(src0->type)};
+                    .to_float = src0->type == GGML_TYPE_NVFP4 ? nvfp4_decode : fast_converter(src0->type)};
                 const FloatRows<const std::byte> rows{.data = static_cast<const std::byte*>(src1->data) +
                                                               i2 * repeats2 * src1->nb[2] +
                                                               i3 * repeats3 * src1->nb[3],

@@ -13,7 +13,7 @@ namespace twofold {
 struct Kernel;
 
 // The fewest columns of activations that a kernel of ours multiplies; fewer go to the library.
-inline constexpr std::int64_t min_kernel_columns = 32;
+inline constexpr std::int64_t min_kernel_columns = 8;
 
 // Chooses a kernel and registers it, once a process; later calls do nothing. Before it the library must not
 // be computing. Throws Error "kernel.unknown" (see choice.h), "kernel.no_hook" when the library has no place

@@ -50,7 +50,10 @@ def test_an_unknown_option_sets_up_and_runs_nothing(
     assert "--fast" in capsys.readouterr().out
 
 
-def test_fast_leaves_out_the_sanitizers_and_slow_tests_only(context: Context) -> None:
+def test_fast_leaves_out_the_sanitizers_and_slow_tests_only(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "which", lambda _tool: None)
     every = {check.title: check for check in checks.checks(context, fast=False)}
     fast = {check.title: check for check in checks.checks(context, fast=True)}
     assert every.keys() - fast.keys() == {
@@ -60,6 +63,19 @@ def test_fast_leaves_out_the_sanitizers_and_slow_tests_only(context: Context) ->
     }
     assert "not slow" in fast["Python tests"].commands[0]
     assert "not slow" not in every["Python tests"].commands[0]
+
+
+def test_arm_kernels_are_checked_where_compiler_and_emulator_are(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(checks, "which", lambda tool: f"/usr/bin/{tool}")
+    titles = {check.title for check in checks.checks(context, fast=False)}
+    assert "C++ kernels for Arm, emulated" in titles
+    monkeypatch.setattr(checks, "which", lambda tool: tool if "qemu" in tool else None)
+    assert titles - {check.title for check in checks.checks(context, fast=False)} == {
+        "C++ kernels for Arm, emulated"
+    }
 
 
 def test_every_source_file_of_the_core_is_formatted(context: Context) -> None:
