@@ -99,14 +99,9 @@ bool coarse(ggml_type type) {
 }
 
 bool takes(const ggml_tensor* weights, std::int64_t columns) {
-    switch (rule) {
-    case Rule::never:
-        return false;
-    case Rule::always:
-        return coarse(weights->type);
-    case Rule::measured:
-        break;
-    }
+    const Rule now = rule;
+    if (now != Rule::measured)
+        return now == Rule::always && coarse(weights->type);
     if (weights->type == GGML_TYPE_NVFP4)
         return columns >= min_kernel_columns;
     return autocasts > 0 && autocast_takes(weights, columns);
