@@ -4,6 +4,8 @@
 #include <ggml-backend.h>
 #include <ggml.h>
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -170,7 +172,16 @@ double CarveOut::restore_seconds() const {
     return restore_seconds_;
 }
 
+// Repacking would start a second OpenMP team on this thread. OpenMP then counts more threads than cores and
+// makes the first team sleep at every barrier, for good: decoding would be several times slower.
+void CarveOut::stay_single_threaded() {
+    using SetThreads = void (*)(int);
+    if (const auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")))
+        set(1);
+}
+
 void CarveOut::work(const std::stop_token& stop) {
+    stay_single_threaded();
     std::unique_lock lock(mutex_);
     while (changed_.wait(lock, stop, [&] { return !queue_.empty(); })) {
         const std::size_t index = queue_.front();

@@ -67,6 +67,7 @@ class CarveOut {
         bool queued = false;
     };
 
+    static void stay_single_threaded();
     void work(const std::stop_token& stop);
     void put_back(const IdleTensor& idle);
     void enqueue(std::size_t index);
