@@ -13,7 +13,6 @@ from types import ModuleType
 
 from engine.errors import TwofoldError
 
-
 # Threads that wait for each other spin this often before they sleep. OpenMP's default spins for
 # milliseconds: beside any other busy program, a token then takes ten times as long.
 OPENMP_SPIN_COUNT = "10000"

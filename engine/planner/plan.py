@@ -292,8 +292,6 @@ class _Planner:
         if layout.with_prefiller:
             self._explain_prefiller(layout, costs["decoder"])
             self._because("plan.micro_batch", tokens=layout.micro_batch)
-        if mode == "autocast":
-            self._warn("plan.autocast_unavailable")
         self._warn_of_memory(layout)
         self._warn_of_rates(layout)
         trained = self.model.trained_context

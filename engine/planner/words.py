@@ -111,10 +111,6 @@ REMARKS: dict[str, str] = {
         "Prompts are read more slowly with the prefiller than without, at every length; choose "
         "the policy fastest if that matters more than the answers."
     ),
-    "plan.autocast_unavailable": (
-        "This version cannot re-encode the decoder's weights while it reads; the path autocast "
-        "is only predicted."
-    ),
     "plan.context_beyond_training": (
         "The context of {context} tokens is longer than the {trained} that the model was trained "
         "for; answers about long prompts may be poor."

@@ -54,7 +54,7 @@ SENTENCES: dict[str, str] = {
         "one with `twofold prefiller build`, or choose the path auto or decoder."
     ),
     "path.unavailable": (
-        "The path {path} is not available here. Choose auto, decoder, resident or odp."
+        "The path {path} would not be faster here, so it is not offered. Choose another path."
     ),
     "phase.block_order": (
         "This architecture reads {tensor} out of order, so its blocks cannot be streamed. "
