@@ -46,7 +46,7 @@ def test_a_build_is_cancelled_within_a_second_and_leaves_nothing(downloading: Do
     out = downloading.main / "p.gguf"
     job = downloading.queue.add(Build(decoder=decoder, source=None, out=out), "build")
     downloading.runner.start()
-    downloading.wait(lambda: downloading.queue.get(job.id).progress.done > 0, 60)
+    downloading.wait(lambda: downloading.queue.get(job.id).state == "running", 60)
     began = time.monotonic()
     downloading.queue.act(job.id, "cancel")
     downloading.runner.wake()
