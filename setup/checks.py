@@ -88,7 +88,8 @@ def checks(context: Context, *, fast: bool) -> list[Check]:
         Check("C++ tests, AddressSanitizer", _cpp_tests(context, "address,undefined"), slow=True),
         Check("C++ tests, ThreadSanitizer", _cpp_tests(context, "thread"), slow=True),
         *_arm_checks(context),
-        Check("Python tests", [[*python, "pytest", *tests]]),
+        Check("set-up tests", [[*python, "pytest", *tests, "tests/unit/setup"]]),
+        Check("Python tests", [[*python, "pytest", *tests, "--ignore=tests/unit/setup"]]),
     ]
     return [check for check in found if not (fast and check.slow)]
 

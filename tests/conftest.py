@@ -1,4 +1,4 @@
-"""What every test runs with: folders of its own, the built cache, and threads that yield."""
+"""What every test runs with: folders of its own, and the built cache."""
 
 from __future__ import annotations
 
@@ -20,5 +20,3 @@ def pytest_configure(config: pytest.Config) -> None:
     if _OWNED not in os.environ:
         os.environ[_OWNED] = os.environ["TWOFOLD_HOME"] = tempfile.mkdtemp(prefix="twofold-")
         config.add_cleanup(lambda: shutil.rmtree(Path(os.environ.pop(_OWNED)), ignore_errors=True))
-    # Tests run side by side: a thread that waits for its peer leaves the core to the others.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
