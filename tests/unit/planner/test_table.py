@@ -2,11 +2,10 @@
 
 plan_table.txt has one line a plan: the path; the prefiller's blocks on the device, in host memory
 and on the disk; the decoder's blocks on the device; "fits" or "short"; and the warnings' codes
-without "plan.". The planner wrote the lines and they were read through once; after later changes only their
-differences were. Nobody worked them out by hand; what
-they rest on is computed here a second time, apart from the planner: sizes from the models'
-published shapes, and how many blocks that leaves room for. A line that changes has to be read
-through again.
+without "plan.". The planner wrote the lines and they were read through once; after later changes
+only their differences were. Nobody worked them out by hand. What they rest on is computed here a
+second time, apart from the planner: sizes from the models' published shapes, and how many blocks
+that leaves room for. A line that changes has to be read through again.
 """
 
 from __future__ import annotations
