@@ -173,6 +173,7 @@ class Browser:
                 way="published",
                 repo=pair.prefiller.repo,
                 variant=pair.prefiller.folder,
+                bytes=pair.bytes,
                 expect=pair.expect,
             )
             for pair in self._catalog.prefillers_for(repo, label)

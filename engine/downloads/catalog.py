@@ -26,11 +26,13 @@ class CatalogPrefiller(_Entry):
 
 
 class Pair(_Entry):
-    """`scores`: benchmark -> (decoder alone, with the prefiller), in points, as published."""
+    """`gib` is the size of all its parts, rounded as published; `scores`: benchmark -> (decoder
+    alone, with the prefiller), in points, as published."""
 
     decoder: CatalogDecoder
     prefiller: CatalogPrefiller
     parts: int
+    gib: float | None = None
     licence: str
     scores: dict[str, tuple[float, float]] = {}
 
@@ -38,6 +40,11 @@ class Pair(_Entry):
     def reference(self) -> str:
         """What to pull."""
         return f"{self.prefiller.repo}:{self.prefiller.folder}"
+
+    @property
+    def bytes(self) -> int | None:
+        """About so many."""
+        return round(self.gib * (1 << 30)) if self.gib is not None else None
 
     @property
     def expect(self) -> str:
