@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,7 +52,8 @@ class FileFacts:
     problem: dict[str, Any] | None = None
 
     def to_json(self) -> str:
-        return json.dumps({key: value for key, value in asdict(self).items() if value is not None})
+        known = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return json.dumps({name: value for name, value in known if value is not None})
 
     @classmethod
     def from_json(cls, text: str) -> FileFacts:

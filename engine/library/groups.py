@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.api.failure import Failure
 from engine.api.models import EntryState
 from engine.errors import TwofoldError
+from engine.gguf.errors import Unreadable
 from engine.library.errors import FileUnreadable, Incomplete, Offline
 from engine.library.facts import FileFacts, FileKind
 from engine.library.files import shown
@@ -111,7 +112,8 @@ def _state(
         if file.reason is not None:
             return "unreadable", FileUnreadable(path=shown(file.path), reason=file.reason)
         if file.facts.problem is not None:
-            return "damaged", _problem(file.facts.problem)
+            state = "unreadable" if file.facts.problem["code"] == Unreadable.code else "damaged"
+            return state, _problem(file.facts.problem)
     if len(files) < count:
         return "incomplete", Incomplete(count=count, missing=_missing(name, count, numbers))
     wanted = files[0].facts.split_tensors

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.gguf.errors import Unreadable
 from engine.library.database import Database
 from engine.library.facts import FileFacts, read_facts
 from engine.library.files import FoundFile, found_files, has_readable_name, is_empty, look_at
@@ -111,7 +112,7 @@ class _Known:
         keep = [
             (os.fsencode(file.path), file.size, file.mtime_ns, facts.to_json())
             for file, facts in zip(new, read, strict=True)
-            if not facts.problem or facts.problem["code"] != "gguf.unreadable"
+            if not facts.problem or facts.problem["code"] != Unreadable.code
         ]
         self._database.run_many("INSERT OR REPLACE INTO headers VALUES (?, ?, ?, ?)", keep)
         return [

@@ -18,6 +18,7 @@ from engine.library.errors import AmbiguousModel, NoSuchModel
 from engine.library.library import Library
 from engine.prefiller.build import build_prefiller
 from tests.support.gguf_bytes import GgufBytes, f32_tensor, text, u32
+from tests.support.privileges import as_anybody
 from tests.support.split_models import write_split
 from tests.support.tiny_models import tiny_model, write_tiny
 
@@ -120,11 +121,24 @@ def test_odd_files_spoil_nothing_else(library: Library, main: Path) -> None:
     assert all(one.failure for name, one in entries.items() if name != "good")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_what_may_not_be_read_is_told(library: Library, main: Path) -> None:
-    (main / "secret.gguf").write_bytes(small_gguf())
-    (main / "secret.gguf").chmod(0)
-    assert shown(library)["secret"].state == "damaged"
+def test_what_may_not_be_read_is_told_until_it_may(library: Library, main: Path) -> None:
+    (main / "good.gguf").write_bytes(small_gguf())
+    secret, closed = main / "secret.gguf", main / "closed"
+    secret.write_bytes(small_gguf())
+    closed.mkdir()
+    secret.chmod(0)
+    closed.chmod(0)
+    entries = as_anybody(lambda: shown(library))
+    assert {name: one.state for name, one in entries.items()} == {
+        "good": "ready",
+        "secret": "unreadable",
+        "closed": "unreadable",
+    }
+    failure = entries["secret"].failure
+    assert failure is not None and "Permission denied" in failure.sentence
+    secret.chmod(0o644)
+    closed.chmod(0o755)
+    assert as_anybody(lambda: shown(library))["secret"].state == "ready"
 
 
 @pytest.mark.parametrize("name", ["名前 mit Leerzeichen-Q4_0", "émoji 🙂", "a'b\"c"])
@@ -151,8 +165,10 @@ def test_a_read_only_folder_is_read(make_library: MakeLibrary, tmp_path: Path) -
     (other / "a.gguf").write_bytes(small_gguf())
     other.chmod(0o555)
     library = make_library(other)
-    assert shown(library)["a"].state == "ready"
+    found = as_anybody(library.read)
     other.chmod(0o755)
+    assert [one.state for one in found.entries if one.name == "a"] == ["ready"]
+    assert {one.path: one.writable for one in found.folders}[other] is False
 
 
 def test_a_missing_drive_keeps_its_entries_marked_offline(
