@@ -140,12 +140,21 @@ class Removal(_Sent):
 
 
 class Fit(_Sent):
-    """Whether a model runs here. `estimated`: by its size, without its header."""
+    """Whether a model runs here. `estimated`: by its size, without its header.
+
+    What the sentence rests on: `device` ("CPU" is the host) computes `device_blocks` of `blocks`,
+    with `context` tokens; `missing` bytes are wanted beyond what is free.
+    """
 
     verdict: FitVerdict
     sentence: str
     estimated: bool = False
     decode_tps: float | None = None
+    device: str | None = None
+    blocks: int | None = None
+    device_blocks: int | None = None
+    context: int | None = None
+    missing: int = 0
 
 
 class RepoSummary(_Sent):
@@ -179,13 +188,19 @@ class Variant(_Sent):
 
 
 class PrefillerOffer(_Sent):
-    """A prefiller for a decoder: published (with its repo), or one to be built here."""
+    """A prefiller for a decoder: published (with its repo), or one to be built here.
+
+    What `expect` rests on: `scores` as published, benchmark -> (decoder alone, with it), in
+    points; `speed_only`: the decoder has so many bits that a prefiller makes no better answers.
+    """
 
     way: Literal["installed", "published", "found", "build"]
     repo: str | None = None
     variant: str | None = None
     bytes: int | None = None
     expect: str
+    scores: dict[str, tuple[float, float]] = {}
+    speed_only: bool = False
     failure: Failure | None = None
 
 
@@ -206,6 +221,27 @@ class RepoListing(_Sent):
     failure: Failure | None = None
 
 
+class Recommendation(_Sent):
+    """What to begin with here: `pull` is what to ask for, with its `prefiller` if there is one."""
+
+    pull: str
+    name: str
+    variant: Variant
+    licence: str | None
+    prefiller: PrefillerOffer | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Of all that is to be downloaded."""
+        return self.variant.bytes + (self.prefiller.bytes or 0 if self.prefiller else 0)
+
+
+class Recommended(_Sent):
+    """`best` is None where nothing of the catalogue fits this machine."""
+
+    best: Recommendation | None
+
+
 class SearchAnswer(_Sent):
     """Repos by words; or, for an address or a repo's name, that repo."""
 
@@ -218,18 +254,23 @@ class SearchAnswer(_Sent):
 
 
 class Progress(_Sent):
-    """Bytes done and in all; a steady rate in bytes a second, and seconds left, if known."""
+    """Bytes done and in all; a steady rate in bytes a second, and seconds left, if known.
+
+    `doing` is what is done instead of fetching, in words: `step` says which of both it is.
+    """
 
     done: int = 0
     total: int = 0
     rate: float | None = None
     remaining_s: float | None = None
     doing: str | None = None
+    step: Literal["checking", "waiting"] | None = None
 
 
 class JobInfo(_Sent):
-    """One entry of the queue; higher priorities run first. `notices` are sentences that deserve
-    to be read; `result` is what a finished job made."""
+    """One entry of the queue; higher priorities run first. `title` is what it is about, `kind`
+    what is done with it. `notices` are sentences that deserve to be read; `result` is what a
+    finished job made."""
 
     id: str
     kind: JobKind

@@ -14,6 +14,7 @@ from engine.api.models import (
     JobList,
     LibraryAnswer,
     Offers,
+    Recommended,
     Removal,
     SearchAnswer,
     TokenAnswer,
@@ -32,6 +33,9 @@ class ModelsClient(EngineClient):
     def search(self, query: str, limit: int = 20) -> SearchAnswer:
         body = {"query": query, "limit": limit}
         return self._call("POST", "/twofold/models/search", SearchAnswer, body, timeout=_HUB_S)
+
+    def recommended(self) -> Recommended:
+        return self._call("GET", "/twofold/models/recommended", Recommended, timeout=_HUB_S)
 
     def offers(self, entry: str) -> Offers:
         body = {"id": entry}

@@ -316,7 +316,7 @@ class _Bars:
     def show(self, jobs: Sequence[Job]) -> None:
         for one in jobs:
             if one.id not in self._tasks:
-                self._tasks[one.id] = self._progress.add_task(one.title, facts="")
+                self._tasks[one.id] = self._progress.add_task(_title(one), facts="")
             done = one.progress.total if one.state == "done" else one.progress.done
             self._progress.update(
                 self._tasks[one.id],
@@ -324,6 +324,19 @@ class _Bars:
                 total=one.progress.total or None,
                 facts=_facts(one.info()),
             )
+
+
+def _title(job: Job) -> str:
+    """What a job does to what it is about."""
+    doing = {
+        "download": "{}",
+        "build": "Prefiller for {}",
+        "verify": "Verifying {}",
+        "import": "Importing {}",
+        "export": "Exporting {}",
+        "move": "Moving the library to {}",
+    }
+    return doing[job.kind].format(job.title)
 
 
 def _facts(job: JobInfo) -> str:
@@ -361,7 +374,7 @@ def _tell_job(one: Job, *, failing: bool) -> None:
     if one.state == "done" and one.result and failing:
         print(one.result)
     elif not failing or one.state != "failed":
-        _say(f"{one.id}  {one.state:9}  {one.title}  ({_facts(one.info())})")
+        _say(f"{one.id}  {one.state:9}  {_title(one)}  ({_facts(one.info())})")
         if one.failure is not None:
             _say(f"    {one.failure.sentence}")
 

@@ -78,7 +78,7 @@ class Browser:
         repo = entry.origin.repo
         published = self._published(repo, entry.quantisation)
         found = [] if published or installed else self._searched(repo, entry)
-        built = [PrefillerOffer(way="build", expect=_expect(_bits(entry)))]
+        built = [_to_build(_bits(entry))]
         trained = [*installed, *published, *found]
         return tuple(trained if installed or published else [*trained, *built])
 
@@ -162,7 +162,7 @@ class Browser:
             known = self._published(repo.name, variant.label)
             if not known and chosen is not None and facts is not None and not facts.experts:
                 nbytes = assumed_prefiller(facts).nbytes
-                known = [PrefillerOffer(way="build", bytes=nbytes, expect=_expect(facts.bits))]
+                known = [_to_build(facts.bits, nbytes)]
             if known:
                 offers[variant.name] = tuple(known)
         return offers
@@ -175,6 +175,7 @@ class Browser:
                 variant=pair.prefiller.folder,
                 bytes=pair.bytes,
                 expect=pair.expect,
+                scores=pair.scores,
             )
             for pair in self._catalog.prefillers_for(repo, label)
         ]
@@ -211,5 +212,7 @@ def _bits(entry: ModelEntry) -> float:
     return 8 * entry.bytes / entry.parameters if entry.parameters else 16.0
 
 
-def _expect(bits: float) -> str:
-    return BUILD_EXPECT if bits < QUALITY_BITS + 0.5 else f"{BUILD_EXPECT} {LITTLE_EXPECT}"
+def _to_build(bits: float, nbytes: int | None = None) -> PrefillerOffer:
+    speed_only = bits >= QUALITY_BITS + 0.5
+    expect = f"{BUILD_EXPECT} {LITTLE_EXPECT}" if speed_only else BUILD_EXPECT
+    return PrefillerOffer(way="build", bytes=nbytes, expect=expect, speed_only=speed_only)

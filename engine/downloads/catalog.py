@@ -57,7 +57,10 @@ class Pair(_Entry):
 
 
 class Catalog(_Entry):
+    """`first_choices`: what to recommend, best answers first, to machines where it fits."""
+
     comment: str = ""
+    first_choices: tuple[CatalogDecoder, ...] = ()
     pairs: tuple[Pair, ...]
 
     def prefillers_for(self, repo: str | None, label: str | None) -> list[Pair]:

@@ -20,7 +20,7 @@ from engine.downloads.hub import Hub
 from engine.downloads.jobs import Download, Job, Queue, WantedFile
 from engine.downloads.rate import Rate
 from engine.downloads.staging import Staging
-from engine.downloads.transfer import Limits, Listener, Mismatch, Remote, Transfer
+from engine.downloads.transfer import Doing, Limits, Listener, Mismatch, Remote, Transfer
 from engine.library import copying
 from engine.library.copying import Work
 from engine.library.errors import NameTaken
@@ -40,7 +40,7 @@ class Meter:
     def __init__(self, total: int) -> None:
         self.total = total
         self.done = 0
-        self.doing: str | None = None
+        self.doing: Doing | None = None
         self._rate = Rate()
 
     def add(self, count: int) -> None:
@@ -57,7 +57,8 @@ class Meter:
             total=self.total,
             rate=self._rate.per_second(),
             remaining_s=self._rate.remaining_s(self.total - self.done),
-            doing=self.doing,
+            doing=self.doing.words if self.doing else None,
+            step=self.doing.step if self.doing else None,
         )
 
 
@@ -128,7 +129,7 @@ class _Fetching:
         if known is not None and same and known.verified_at and known.sha256 == file.sha256:
             return True
         if status.st_size == file.bytes:
-            self._meter.doing = f"checking {target.name}, which is there"
+            self._meter.doing = Doing("checking", f"checking {target.name}, which is there")
             found = await asyncio.to_thread(copying.sha256_of, target, Work("", 0))
             self._meter.doing = None
             if found == file.sha256:
@@ -212,7 +213,7 @@ class _Fetching:
         return Remote(self._work.repo, file.path, self._work.commit, file.bytes, file.sha256)
 
     def _listener(self) -> Listener:
-        def doing(what: str | None) -> None:
+        def doing(what: Doing | None) -> None:
             self._meter.doing = what
 
         return Listener(self._meter.add, self._meter.received, doing)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.api.hardware import Profile
-from engine.api.models import ImportWay, JobAction, ModelEntry, Removal, TokenAnswer
+from engine.api.models import ImportWay, JobAction, ModelEntry, Recommendation, Removal, TokenAnswer
 from engine.downloads import ordering
 from engine.downloads.browse import Browser
 from engine.downloads.catalog import Catalog, catalog
 from engine.downloads.errors import NoPublishedPrefiller
 from engine.downloads.hub import Hub
 from engine.downloads.jobs import AnyWork, Build, Download, Export, Import, Job, Move, Queue, Verify
+from engine.downloads.recommend import recommend
 from engine.downloads.runner import Runner
 from engine.downloads.token import keep_token
 from engine.downloads.transfer import Limits
@@ -58,6 +59,9 @@ class Models:
     def browser(self, profile: Callable[[], Profile]) -> Browser:
         return Browser(self.hub, profile, self.library.entries, self._catalog)
 
+    def recommended(self, profile: Callable[[], Profile]) -> Recommendation | None:
+        return recommend(self.browser(profile), self._catalog.first_choices)
+
     # --- work for the queue ------------------------------------------------------------------
 
     def pull(
@@ -90,25 +94,25 @@ class Models:
             source=absolute(str(source)) if source else None,
             out=self._output(entry),
         )
-        return self._add(work, f"Prefiller for {entry.name}")
+        return self._add(work, entry.name)
 
     def verify(self, name: str) -> Job:
         entry = self.library.find(name)
-        return self._add(Verify(entry=entry.id), f"Verifying {entry.name}")
+        return self._add(Verify(entry=entry.id), entry.name)
 
     def bring_in(self, path: Path, way: ImportWay) -> Job:
         files = changes.model_files(path)
-        return self._add(Import(path=files[0], way=way), f"Importing {files[0].name}")
+        return self._add(Import(path=files[0], way=way), files[0].name)
 
     def export(self, name: str, folder: Path) -> Job:
         entry = self.library.find(name)
         target = absolute(str(folder))
-        return self._add(Export(entry=entry.id, folder=target), f"Exporting {entry.name}")
+        return self._add(Export(entry=entry.id, folder=target), entry.name)
 
     def move(self, folder: Path) -> Job:
         target = absolute(str(folder))
         changes.require_movable(self.library.folders.main, target)
-        return self._add(Move(folder=target), f"Moving the library to {target}")
+        return self._add(Move(folder=target), str(target))
 
     def act(self, job_id: str, action: JobAction | None, priority: int | None) -> Job:
         job = self.queue.get(job_id)

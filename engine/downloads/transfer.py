@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Literal, TypeVar
 
 import httpx2
 
@@ -89,14 +89,22 @@ class Mismatch(Exception):
         self.found = found
 
 
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What is done instead of fetching, also in words."""
+
+    step: Literal["checking", "waiting"]
+    words: str
+
+
 @dataclass(frozen=True)
 class Listener:
     """`on_bytes`: so many more are there (fewer, if negative); `on_received`: so many came from
-    the network; `on_doing`: what is being done, in words, or None for fetching."""
+    the network; `on_doing`: what is being done, or None for fetching."""
 
     on_bytes: Callable[[int], None]
     on_received: Callable[[int], None]
-    on_doing: Callable[[str | None], None]
+    on_doing: Callable[[Doing | None], None]
 
 
 class Transfer:
@@ -256,7 +264,8 @@ class Transfer:
         wait *= random.uniform(0.75, 1.25)  # so that many clients do not come back at once
         if isinstance(error, RateLimited):
             wait = max(wait, min(float(error.data["wait_s"]), 10 * longest))
-        listener.on_doing(f"waiting {wait:.0f} s to try again: {_why(error)}")
+        words = f"waiting {wait:.0f} s to try again: {_why(error)}"
+        listener.on_doing(Doing("waiting", words))
         await asyncio.sleep(wait)
 
 
@@ -325,7 +334,7 @@ class _Part:
         self._opened.seek(0)
         self._listener.on_bytes(size)
         if size > _READ_PIECE:
-            self._listener.on_doing("checking what is there")
+            self._listener.on_doing(Doing("checking", "checking what is there"))
         while self.have < size:
             piece = min(_READ_PIECE, size - self.have)
             read = await _in_thread(self._read_and_hash, piece)

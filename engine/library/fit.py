@@ -22,11 +22,12 @@ def fit_of_facts(
     """By the model's own header, or (`estimated`) by another's."""
     plan = make_plan(profile, facts, None, PlanRequest(context=context, mode="decoder"))
     near = plan.pools[0]
+    missing = 0
     verdict: FitVerdict
     if not plan.fits:
         needed = sum(pool.planned + pool.margin for pool in plan.pools)
         free = sum(pool.free for pool in plan.pools)
-        verdict = "too_large"
+        verdict, missing = "too_large", max(1, needed - free)
         words = f"It needs {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free."
     elif plan.decoder_device_blocks < plan.blocks:
         verdict = "partly"
@@ -42,6 +43,11 @@ def fit_of_facts(
         sentence=words,
         estimated=estimated,
         decode_tps=None if estimated else plan.decode_tps,
+        device=near.device,
+        blocks=plan.blocks,
+        device_blocks=plan.decoder_device_blocks,
+        context=plan.context,
+        missing=missing,
     )
 
 
@@ -82,12 +88,14 @@ def _by_size(profile: Profile, size: int) -> Fit:
     gib = needed / GIB
     if needed <= (device or host):
         words = f"By its size it fits ({gib:.1f} GiB with a context)."
-        return Fit(verdict="fits", sentence=words, estimated=True)
+        name = max(profile.devices, key=lambda one: one.memory_free).name if device else "CPU"
+        return Fit(verdict="fits", sentence=words, estimated=True, device=name)
     if needed <= device + host:
         words = f"By its size it fits partly on the device ({gib:.1f} GiB with a context)."
         return Fit(verdict="partly", sentence=words, estimated=True)
     words = f"By its size it is too large: {gib:.1f} GiB with a context."
-    return Fit(verdict="too_large", sentence=words, estimated=True)
+    missing = round(needed) - device - host
+    return Fit(verdict="too_large", sentence=words, estimated=True, missing=missing)
 
 
 def _place(device: str) -> str:

@@ -23,6 +23,7 @@ from engine.api.models import (
     MoveRequest,
     Offers,
     PullRequest,
+    Recommended,
     Removal,
     RemoveRequest,
     SearchRequest,
@@ -58,6 +59,16 @@ async def search(request: Request) -> Response:
         await _with_models(
             request,
             lambda models: models.browser(lambda: profile).search(wanted.query, wanted.limit),
+        )
+    )
+
+
+async def recommended(request: Request) -> Response:
+    """Takes some seconds: the hub is asked about each that may fit."""
+    profile = await _profile()
+    return json_response(
+        await _with_models(
+            request, lambda models: Recommended(best=models.recommended(lambda: profile))
         )
     )
 

@@ -149,6 +149,11 @@ ENDPOINTS = (
         body=models.SearchRequest, answer=models.SearchAnswer,
     ),
     Endpoint(
+        "GET", "/twofold/models/recommended", models_routes.recommended,
+        "One model to begin with on this machine, with its prefiller if one is published.",
+        answer=models.Recommended,
+    ),
+    Endpoint(
         "POST", "/twofold/models/offers", models_routes.offers,
         "Prefillers for a decoder that is here: installed, published, or to be built.",
         body=models.EntryRequest, answer=models.Offers,
