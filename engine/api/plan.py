@@ -100,7 +100,7 @@ class Plan(Data):
     `decoder_device_blocks`: blocks of the decoder on the computing device; the rest is on the
     host. `slots` buffers of `slot_bytes` stream the blocks of tiers `host` and `disk`, inside
     `lent_bytes` of the decoder's weights if `carve_out`. `crossover`: the prompt length from
-    which `odp` beats `decoder`; None if it never does. `turn_s`: an average turn, prompts of
+    which on `odp` beats `decoder`; None if it does not. `turn_s`: an average turn, prompts of
     several lengths and an answer of 256 tokens; plans are compared by it.
     """
 

@@ -21,7 +21,7 @@ from engine.planner.machine import Machine, machine
 from engine.planner.memory import GIB, MeasuredMemory
 from engine.planner.rates import CPU
 from engine.planner.request import PlanRequest
-from engine.planner.times import crossover, prompt_seconds
+from engine.planner.times import crossover, ever_faster, prompt_seconds
 from engine.planner.words import remark
 
 DEFAULT_CONTEXT = 16_384
@@ -213,8 +213,7 @@ class _Planner:
     def _if_worth_it(self, choice: _Choice) -> _Choice | None:
         """Keeps the prefiller if it saves time at some length, by rates that were measured."""
         layout = choice.layout
-        found = crossover(layout.decoder_cost, layout.prefill_cost, self.context)
-        if found is None:
+        if not ever_faster(layout.decoder_cost, layout.prefill_cost, self.context):
             self._because("plan.decoder_is_faster", tokens=self.context)
             return None
         if not self._knows(layout.path):
@@ -323,10 +322,10 @@ class _Planner:
         faster = crossover(decoder, layout.prefill_cost, self.context)
         if self.request.policy == "best_answers" and self.model.quality_gain:
             self._because("plan.best_answers", bits=self.model.bits)
-            if faster is None:
+            if not ever_faster(decoder, layout.prefill_cost, self.context):
                 self._warn("plan.always_slower_than_decoder")
-            elif faster > PROMPT_LENGTHS[0]:
-                self._warn("plan.slower_than_decoder", tokens=faster)
+            elif faster is None or faster > PROMPT_LENGTHS[0]:
+                self._warn("plan.slower_than_decoder", tokens=faster or self.context)
         if faster is not None:
             self._because("plan.faster_from", tokens=faster)
         if disk and pass_s > _SLOW_PASS_S:

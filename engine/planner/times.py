@@ -6,6 +6,8 @@ part that grows with the tokens and one that grows with the pairs of tokens, whi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.api.plan import PROMPT_LENGTHS, PathCost
 
 # Starting a pass costs as much as so many of its tokens: narrow products are less efficient.
@@ -30,20 +32,41 @@ def prompt_seconds(cost: PathCost, tokens: int, cached: int = 0) -> float:
     return seconds
 
 
+def ever_faster(first: PathCost, second: PathCost, limit: int = _SEARCH_LIMIT) -> bool:
+    """Whether `second` is faster than `first` at any of PROMPT_LENGTHS or at a whole pass."""
+    lengths = (*PROMPT_LENGTHS, second.micro_batch, limit)
+    return any(_gains(first, second, tokens) for tokens in lengths if tokens <= limit)
+
+
 def crossover(first: PathCost, second: PathCost, limit: int = _SEARCH_LIMIT) -> int | None:
-    """The least prompt length up to `limit` from which `second` is faster than `first`; None if
-    it never is. Looked for between powers of two, so that a short dip may go unseen."""
+    """The least prompt length from which on, up to `limit`, `second` is faster than `first`; None
+    if it is not faster at `limit`.
 
-    def faster(tokens: int) -> bool:
-        return prompt_seconds(second, tokens) < prompt_seconds(first, tokens)
+    A prompt that begins a new pass for a few tokens pays for a whole one, so `second` may be
+    faster for some shorter lengths too. The more passes there are the less that matters.
+    """
+    if not _gains(first, second, limit):
+        return None
+    width = second.micro_batch
 
-    slow = 0
-    for tokens in (*(length for length in PROMPT_LENGTHS if length < limit), limit):
-        if faster(tokens):
-            fast = tokens
-            while fast - slow > 1:
-                middle = (slow + fast) // 2
-                slow, fast = (slow, middle) if faster(middle) else (middle, fast)
-            return fast
-        slow = tokens
-    return None
+    def begins_well(index: int) -> bool:
+        return _gains(first, second, index * width + 1)
+
+    # The first pass that already pays with its first token, and the one before it.
+    paying = _least(begins_well, 0, -(-limit // width))
+    if paying == 0:
+        return 1
+    begin, end = (paying - 1) * width + 1, min(paying * width, limit)
+    return _least(lambda tokens: _gains(first, second, tokens), begin, end + 1)
+
+
+def _gains(first: PathCost, second: PathCost, tokens: int) -> bool:
+    return prompt_seconds(second, tokens) < prompt_seconds(first, tokens)
+
+
+def _least(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The least number from `low` on for which `holds`, if it holds from there on; else `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low

@@ -104,7 +104,7 @@ REMARKS: dict[str, str] = {
         "every prompt has to wait for. A faster disk or more free memory shortens it."
     ),
     "plan.slower_than_decoder": (
-        "Prompts below {tokens} tokens are read more slowly with the prefiller than without; "
+        "Most prompts below {tokens} tokens are read more slowly with the prefiller than without; "
         "choose the policy fastest if that matters more than the answers."
     ),
     "plan.always_slower_than_decoder": (

@@ -12,6 +12,7 @@ from engine.assets import asset
 from engine.planner.facts import assumed_prefiller
 from engine.planner.plan import make_plan
 from engine.planner.request import PlanRequest
+from engine.planner.times import PASS_TOKENS
 from tests.support.planning import card, decoder
 
 # Seconds to the first token: arXiv 2609.26333.
@@ -22,13 +23,35 @@ PUBLISHED = {
 }  # fmt: skip
 
 
+SPARK = Profile.model_validate_json(Path(asset("profiles/dgx_spark.json")).read_bytes())
+MODEL = decoder("qwen35", "27b", "IQ1_S")
+
+
 @pytest.fixture(scope="module")
 def streamed() -> Plan:
     """As they ran it: every block from the disk, slots inside the decoder."""
-    model = decoder("qwen35", "27b", "IQ1_S")
-    spark = Profile.model_validate_json(Path(asset("profiles/dgx_spark.json")).read_bytes())
     request = PlanRequest(mode="odp", context=32_768, device_blocks=0)
-    return make_plan(spark, model, assumed_prefiller(model), request)
+    return make_plan(SPARK, MODEL, assumed_prefiller(MODEL), request)
+
+
+def test_the_profiles_rates_are_derived_from_three_of_the_times() -> None:
+    """Of the fourteen times three are used, and what the paper says of its transformer stack:
+    streaming takes 29 times as long as resident weights at 128 tokens. The rest is predicted."""
+    prefiller = assumed_prefiller(MODEL)
+    operations = 2 * sum(block.linear_weights for block in MODEL.blocks)
+    reading = prefiller.nbytes / 5.5e9
+    token = PUBLISHED["decoder"][128] / (128 + PASS_TOKENS)
+    pairs = PUBLISHED["decoder"][32_768] - token * (32_768 + 4 * PASS_TOKENS)  # four passes
+    rates = SPARK.rates
+    assert rates.products_tflops["default"] == pytest.approx(operations / token / 1e12, rel=0.01)
+    # 16 attention blocks with 24 heads of 256 values; two operations a value and pair, both ways.
+    attention = 2 * 16 * 24 * 256 * 32_768**2 / pairs / 1e12
+    assert rates.attention_tflops == pytest.approx(attention, rel=0.01)
+    resident = reading / 29 / (128 + PASS_TOKENS)
+    assert rates.products_tflops["NVFP4"] == pytest.approx(operations / resident / 1e12, rel=0.01)
+    first = max(prefiller.block_bytes) / 5.5e9
+    fixed = PUBLISHED["odp"][128] - reading - first
+    assert rates.fixed_s == {"decoder": 0, "resident": 0, "odp": pytest.approx(fixed, rel=0.01)}
 
 
 @pytest.mark.parametrize("path", ["decoder", "odp"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.api.plan import PathCost
-from engine.planner.times import PASS_TOKENS, crossover, prompt_seconds
+from engine.planner.times import PASS_TOKENS, crossover, ever_faster, prompt_seconds
 
 
 def cost(**values: float) -> PathCost:
@@ -42,15 +42,36 @@ def test_what_is_cached_costs_attention_but_no_products() -> None:
 
 def test_the_crossover_is_the_first_length_that_is_faster() -> None:
     slow, floor = cost(token_s=0.001, micro_batch=8192), cost(pass_s=3, micro_batch=8192)
-    found = crossover(slow, floor)
+    found = crossover(slow, floor, limit=8192)
     assert found == 3000 - PASS_TOKENS + 1
     assert prompt_seconds(floor, found) < prompt_seconds(slow, found)
     assert prompt_seconds(floor, found - 1) >= prompt_seconds(slow, found - 1)
 
 
+def test_from_the_crossover_on_every_length_is_faster_however_it_is_cut_into_passes() -> None:
+    # A whole pass gains, but one more token costs another three quarters of what it gains.
+    slow, floor = cost(token_s=0.001, micro_batch=1000), cost(pass_s=0.75, micro_batch=1000)
+    found = crossover(slow, floor, limit=20_000)
+    assert found is not None
+    assert prompt_seconds(floor, 1000) < prompt_seconds(slow, 1000)
+    assert prompt_seconds(floor, 1001) > prompt_seconds(slow, 1001)
+    assert 2000 < found < 4000
+    assert prompt_seconds(floor, found - 1) >= prompt_seconds(slow, found - 1)
+    for tokens in range(found, 20_000):
+        assert prompt_seconds(floor, tokens) < prompt_seconds(slow, tokens), tokens
+
+
 def test_there_is_no_crossover_where_nothing_is_faster() -> None:
     assert crossover(cost(token_s=1), cost(token_s=2)) is None
-    assert crossover(cost(token_s=0.001), cost(pass_s=3, micro_batch=8192), limit=1000) is None
+    assert not ever_faster(cost(token_s=1), cost(token_s=2))
+    slow, floor = cost(token_s=0.001, micro_batch=8192), cost(pass_s=3, micro_batch=8192)
+    assert crossover(slow, floor, limit=1000) is None
+    assert not ever_faster(slow, floor, limit=1000)
+    assert ever_faster(slow, floor)
+
+
+def test_what_is_always_faster_crosses_at_the_first_token() -> None:
+    assert crossover(cost(token_s=2), cost(token_s=1)) == 1
 
 
 @given(
