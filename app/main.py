@@ -13,6 +13,7 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.engine_client.client import EngineClient
+from app.engine_client.models import Models
 from app.i18n import set_language, system_language, tr
 from app.preferences import PreferencesFile
 from app.shell.background import Background
@@ -48,11 +49,14 @@ class Application(QObject):
         self.engine = make_engine()
         self.engine.setParent(self)
         self.loader = ModelLoader(self.engine, self.preferences, self)
+        self.models = Models(self.engine, self.background, self)
         self.context = Context(
             engine=self.engine,
             store=self.store,
             preferences=self.preferences,
             background=self.background,
+            loader=self.loader,
+            models=self.models,
             restart_window=self.remake_window,
         )
         self.window = self._make_window()
@@ -87,6 +91,7 @@ class Application(QObject):
             return
         self._closed = True
         self.window.close_pages()
+        self.models.close()
         self.engine.close()
         self.store.close()
         self.background.close()

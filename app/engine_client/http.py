@@ -89,6 +89,15 @@ class Http(QObject):
     def put(self, path: str, body: Any, then: Then, failed: Failed) -> None:
         self._answer(self._network.put(self._request(path), _json(body)), then, failed)
 
+    def fetch(self, path: str, body: Any, then: Callable[[bytes], None], failed: Failed) -> None:
+        """The answer as it came, to be read elsewhere. Posts `body`, or gets without one."""
+        request = self._request(path)
+        if body is None:
+            reply = self._network.get(request)
+        else:
+            reply = self._network.post(request, _json(body))
+        self._content(reply, then, failed)
+
     def stream(self, path: str, body: Any = None) -> Stream:
         """Posts `body`, or gets where there is none."""
         request = self._request(path)
@@ -109,6 +118,17 @@ class Http(QObject):
         return request
 
     def _answer(self, reply: QNetworkReply, then: Then, failed: Failed) -> None:
+        def read(content: bytes) -> None:
+            try:
+                answer = json.loads(content or b"null")
+            except ValueError:
+                failed(failure(ENGINE_ANSWER, reason="JSON"))
+                return
+            then(answer)
+
+        self._content(reply, read, failed)
+
+    def _content(self, reply: QNetworkReply, then: Callable[[bytes], None], failed: Failed) -> None:
         reply.setParent(self)
 
         def finished() -> None:
@@ -116,13 +136,8 @@ class Http(QObject):
             problem = failure_of(reply)
             if problem is not None:
                 failed(problem)
-                return
-            try:
-                answer = json.loads(bytes(reply.readAll().data()) or b"null")
-            except ValueError:
-                failed(failure(ENGINE_ANSWER, reason="JSON"))
-                return
-            then(answer)
+            else:
+                then(bytes(reply.readAll().data()))
 
         reply.finished.connect(finished)
 

@@ -1,4 +1,4 @@
-"""What every page is given: the engine, the chats, preferences, and ways to reach the window."""
+"""What every page is given: the engine, models, chats, preferences, ways to reach the window."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.engine_client.client import EngineClient
+from app.engine_client.models import Models
 from app.preferences import PreferencesFile
 from app.shell.background import Background
+from app.shell.model_loader import ModelLoader
 from app.store.owner import StoreOwner
 
 
@@ -22,6 +24,8 @@ class Context:
     store: StoreOwner
     preferences: PreferencesFile
     background: Background
+    loader: ModelLoader
+    models: Models
     show_page: Callable[[str], None] = field(default=lambda _: None)
     notify: Callable[..., None] = field(default=lambda *_, **__: None)
     restart_window: Callable[[], None] = field(default=lambda: None)

@@ -16,6 +16,7 @@ from typing import Any, Self
 from engine.api.engine import EngineEvent, EngineState, MemoryUse, ModelInfo
 from engine.api.failure import Failure
 from engine.api.messages import Message
+from engine.api.models import JobInfo, JobList
 from engine.api.turn import PrefillProgress, TurnReport, TurnStarted
 
 # What a script gives: text of the answer, or one of these.
@@ -45,6 +46,8 @@ NO_ROUTE = Failure(code="request.no_route", sentence="The engine has no such rou
 
 Step = str | Thought | Pause | WaitForStop | Drop | PrefillProgress | Failure
 Script = Callable[[dict[str, Any]], Iterable[Step]]
+Listener = queue.SimpleQueue[str | None]
+Listeners = list[Listener]
 
 
 def model(context: int = 8192) -> ModelInfo:
@@ -87,10 +90,12 @@ class FakeEngine:
     # What other routes answer, by method and path: a body, a Failure, or a stream's events.
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
     posted: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    jobs: tuple[JobInfo, ...] = ()
 
     def __post_init__(self) -> None:
         self.stop_asked = threading.Event()
-        self._listeners: list[queue.SimpleQueue[str | None]] = []
+        self._listeners: Listeners = []
+        self._job_listeners: Listeners = []
         self._closing = False
         engine = self
 
@@ -116,11 +121,17 @@ class FakeEngine:
     def __exit__(self, *_: object) -> None:
         self._closing = True
         self.stop_asked.set()
-        for listener in list(self._listeners):
+        for listener in [*self._listeners, *self._job_listeners]:
             listener.put(None)
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def publish_jobs(self, *jobs: JobInfo) -> None:
+        self.jobs = jobs
+        text = JobList(jobs=jobs).model_dump_json()
+        for listener in list(self._job_listeners):
+            listener.put(text)
 
     def be_ready(self, context: int = 8192) -> None:
         self.publish(EngineState(status="ready", model=model(context)))
@@ -135,14 +146,15 @@ class FakeEngine:
     def closing(self) -> bool:
         return self._closing
 
-    def listen(self) -> queue.SimpleQueue[str | None]:
-        listener: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        listener.put(self.state.model_dump_json())
-        self._listeners.append(listener)
-        return listener
-
-    def forget(self, listener: queue.SimpleQueue[str | None]) -> None:
-        self._listeners.remove(listener)
+    def listen(self, path: str) -> tuple[Listeners, Listener]:
+        """A listener to the events of `path`, among all of that path."""
+        jobs = path == "/twofold/models/events"
+        listeners = self._job_listeners if jobs else self._listeners
+        listener: Listener = queue.SimpleQueue()
+        now = JobList(jobs=self.jobs) if jobs else self.state
+        listener.put(now.model_dump_json())
+        listeners.append(listener)
+        return listeners, listener
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -153,10 +165,10 @@ class _Handler(BaseHTTPRequestHandler):
         del format, args
 
     def do_GET(self) -> None:
-        if self.path != "/twofold/events":
+        if self.path not in ("/twofold/events", "/twofold/models/events"):
             self._as_told("GET", None)
             return
-        listener = self.fake.listen()
+        listeners, listener = self.fake.listen(self.path)
         self._begin_stream()
         try:
             while (text := listener.get()) is not None:
@@ -164,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             pass
         finally:
-            self.fake.forget(listener)
+            listeners.remove(listener)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
