@@ -105,7 +105,7 @@ def test_synth_prints_the_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "wrong",
     [
-        ("--paths", "decoder,autocast"),
+        ("--paths", "decoder,fastest"),
         ("--prompt-tokens", "12,x"),
         ("--prompt-tokens", "0"),
         ("--json", "no/such/folder/rows.json"),

@@ -21,7 +21,7 @@ FIRST = Message(
     content="The lighthouse at Skerry has a red door and was built in 1841 by two brothers. "
     "What colour is its door? Answer with one word.",
 )
-SECOND = Message(role="user", content="And in which year was it built? Answer with the number.")
+SECOND = Message(role="user", content="In which year was the lighthouse built?")
 
 
 def ask(session: ChatSession, messages: list[Message], path: PathSetting = "decoder") -> TurnReport:
@@ -48,6 +48,7 @@ def test_a_second_turn_reads_only_what_is_new_and_answers_as_a_fresh_session(
         second = ask(session, conversation)
         assert second.cached_tokens >= first.prompt_tokens
         assert second.new_tokens < 40
+        assert "1841" in second.message.content
     model.keep(0)
     with ChatSession(model) as fresh:
         whole = ask(fresh, conversation)
