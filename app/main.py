@@ -38,6 +38,7 @@ class Application(QObject):
         self, *, data: Path, config: Path, make_engine: Callable[[], EngineClient] = EngineClient
     ) -> None:
         super().__init__()
+        self._collector = Collector(self)
         self.preferences = PreferencesFile(config / "window.json")
         values = self.preferences.values
         set_language(values.language or system_language())
@@ -60,7 +61,7 @@ class Application(QObject):
             restart_window=self.remake_window,
         )
         self.window = self._make_window()
-        self._collector = Collector(self)
+        self._collector.start()
         self._told: str | None = None
         self._closed = False
 

@@ -5,7 +5,6 @@ Nothing is loaded: the engine stands still in each state, the chats are samples.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from app.engine_client.failures import failure
 from app.i18n import Language, tr
 from app.main import Application
 from app.preferences import Preferences, PreferencesFile
+from app.prefill.plot_library import importing
 from app.sample_chats import SampleChats, fill
 from app.sample_machine import StillHttp
 from app.settings.settings_view import SettingsView
@@ -207,7 +207,8 @@ def _shortcuts(stage: Stage) -> None:
 def _prefill(stage: Stage) -> None:
     stage.ready()
     _runs(stage)
-    importlib.import_module("app.prefill.plot")  # the page itself does that behind the screen
+    for _ in importing():  # the page itself does that bit by bit
+        pass
     stage.window.show_page("prefill")
 
 

@@ -23,8 +23,10 @@ from app.prefill.facts import (
     planned_memory,
     remark_words,
 )
+from app.prefill.plot_library import importing
 from app.shell.announce import announce
 from app.shell.context import Context
+from app.shell.steps import Steps
 from app.store.chats import ChatStore
 from engine.api.engine import EngineState, MemoryReport, RequestProgress
 from engine.api.failure import Failure
@@ -56,6 +58,8 @@ class PrefillController(QObject):
         self._memory: MemoryReport | None = None
         self._plot: TimePlot | None = None
         self._importing = False
+        self._steps: Steps | None = None
+        self._closed = False
         self._measuring: Stream | None = None
         self._setting: PathSetting = context.preferences.values.path
         self._was_ready = False
@@ -73,8 +77,11 @@ class PrefillController(QObject):
         return self._plot
 
     def close(self) -> None:
+        self._closed = True
         self._number += 1
         self._view.strip.end_reading()
+        if self._steps is not None:
+            self._steps.stop()
         if self._measuring is not None:
             self._measuring.abort()
             self._measuring = None
@@ -202,15 +209,22 @@ class PrefillController(QObject):
     # The plot
 
     def _load_plot(self) -> None:
-        """The plotting library takes longer to import than a frame."""
+        """The plotting library takes longer to import than a frame: it comes bit by bit."""
         if self._plot is None and not self._importing:
             self._importing = True
+            # What it needs that is not Qt's may be imported anywhere.
             self._context.background.run(
-                lambda: importlib.import_module("app.prefill.plot"), self._on_plot
+                lambda: importlib.import_module("numpy"), lambda _: self._import_plot()
             )
 
-    def _on_plot(self, module: Any) -> None:
-        plot: TimePlot = module.TimePlot()
+    def _import_plot(self) -> None:
+        if not self._closed:
+            self._steps = Steps(importing(), self._make_plot, self)
+
+    def _make_plot(self) -> None:
+        from app.prefill.plot import TimePlot
+
+        plot = TimePlot()
         self._plot = plot
         self._view.plot_place.addWidget(plot)
         QTimer.singleShot(0, self, self._show_plot)  # a breath between two pieces of work

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from PySide6.QtCore import QObject, QRunnable, Qt, QThreadPool, Signal, SignalInstance
+from PySide6.QtCore import QObject, Qt, Signal
 
 Result = TypeVar("Result")
 
@@ -17,41 +19,44 @@ SWITCH_S = 0.0005
 class _Home(QObject):
     """Runs callbacks on the thread that it was made on."""
 
-    call = Signal(object)
+    woken = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self.call.connect(self._run, Qt.ConnectionType.QueuedConnection)
+        self.waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.woken.connect(self._run, Qt.ConnectionType.QueuedConnection)
 
-    def _run(self, callback: Callable[[], None]) -> None:
+    def call(self, callback: Callable[[], None]) -> None:
+        # Only the call to wake goes through Qt: what Python made stays in Python's hands.
+        self.waiting.put(callback)
+        self.woken.emit()
+
+    def _run(self) -> None:
+        try:
+            callback = self.waiting.get_nowait()
+        except Empty:
+            return
         callback()
 
 
-class _Task(QRunnable):
-    def __init__(self, work: Callable[[], None]) -> None:
-        super().__init__()
-        self._work = work
-
-    def run(self) -> None:
-        self._work()
-
-
 class Background:
-    """A few threads for work that takes longer than a frame. Make it on the window's thread."""
+    """A few threads for work that takes longer than a frame. Make it on the window's thread.
+
+    The work must not touch Qt: Qt for Python makes its types on first use, which crashes when two
+    threads do it at once.
+    """
 
     def __init__(self, threads: int = 2) -> None:
         # The window's thread waits at most this long each time it wants the interpreter back.
         sys.setswitchinterval(SWITCH_S)
         self._home = _Home()
-        self._call: SignalInstance = self._home.call
-        self._pool = QThreadPool()
-        self._pool.setMaxThreadCount(threads)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="background")
         self._closed = False
 
     def deliver(self, callback: Callable[[], None]) -> None:
         """Runs `callback` on the window's thread, soon. May be called from any thread."""
         if not self._closed:
-            self._call.emit(callback)
+            self._home.call(callback)
 
     def run(
         self,
@@ -69,13 +74,12 @@ class Background:
                 return
             self.deliver(partial(then, result))
 
-        self._pool.start(_Task(guarded))
+        self._pool.submit(guarded)
 
     def close(self) -> None:
         """Waits for what runs; nothing is delivered any more."""
         self._closed = True
-        self._pool.clear()
-        self._pool.waitForDone()
+        self._pool.shutdown(cancel_futures=True)
         self._home.deleteLater()
 
 

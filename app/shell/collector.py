@@ -18,22 +18,28 @@ LONGEST_WAIT_S = 600
 
 
 class Collector(QObject):
+    """To be made before the first thread is started."""
+
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._was_enabled = gc.isenabled()
         self._thresholds = gc.get_threshold()
         self._full_at = time.monotonic()
         gc.disable()
-        # What the start has made stays for good; looking through it again and again is no use.
-        gc.freeze()
         self._timer = QTimer(self)
         self._timer.setInterval(LOOK_MS)
         self._timer.timeout.connect(self._look)
+
+    def start(self) -> None:
+        """What is there now stays for good; looking through it again and again is no use."""
+        gc.freeze()
         self._timer.start()
 
     def close(self) -> None:
         self._timer.stop()
         gc.unfreeze()
-        gc.enable()
+        if self._was_enabled:
+            gc.enable()
 
     def _look(self) -> None:
         counts = gc.get_count()

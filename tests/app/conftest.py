@@ -27,7 +27,12 @@ from tests.support.watchdog import Watchdog
 
 @pytest.fixture(autouse=True)
 def nothing_left_running(qapp: QApplication) -> Generator[None]:
-    """Fails a test that leaves a thread or a running timer behind."""
+    """Fails a test that leaves a thread or a running timer behind.
+
+    Garbage is collected here alone: an object of Qt's that another thread collects, as the scripted
+    engine's threads would, is destroyed on that thread, and the process crashes.
+    """
+    gc.disable()
     qapp.setStyle("Fusion")
     set_language("en")
     threads = set(threading.enumerate())
@@ -40,6 +45,8 @@ def nothing_left_running(qapp: QApplication) -> Generator[None]:
     assert not left, f"threads left running: {left}"
     started = [timer for timer in running_timers() if id(timer) not in timers]
     assert not started, [f"{timer.interval()} ms of {timer.parent()}" for timer in started]
+    gc.collect()
+    gc.enable()
 
 
 def running_timers() -> list[QTimer]:

@@ -57,10 +57,11 @@ def words(view: PrefillView) -> str:
 
 
 def test_the_page_says_what_auto_does_here_where_the_crossover_is_and_why(
-    page: PrefillView,
+    page: PrefillView, qtbot: QtBot
 ) -> None:
     assert "path ODP" in page.sentence.text() and "8,192 tokens" in page.sentence.text()
     assert page.crossover.text().startswith("From about 1,400 tokens ODP is faster")
+    qtbot.waitUntil(lambda: "Of 64 blocks" in words(page))
     shown = words(page)
     assert "NVIDIA GeForce RTX 4090" in shown
     assert "Of 64 blocks of the prefiller, 18 stay" in shown
@@ -74,7 +75,7 @@ def test_a_chosen_path_is_kept_and_the_open_chat_takes_it(
     qtbot.waitUntil(lambda: "Streams 21 of 64 blocks" in page.sentence.text())
     assert ready_app.preferences.values.path == "odp"
     assert ready_app.window.chat.view.path.currentData() == "odp"
-    assert "You chose the path ODP." in words(page)
+    qtbot.waitUntil(lambda: "You chose the path ODP." in words(page))
 
 
 def test_arrow_keys_go_through_the_paths(page: PrefillView, qtbot: QtBot) -> None:
