@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.chat.answer_words import path_name, report_facts
+from app.engine_client.failures import said
 from app.i18n import tr
 from app.shell.widgets import button, clear_layout, icon_button, label, row
 from app.store.records import ChatSettings, Preset
@@ -103,7 +104,9 @@ class WhyPanel(Panel):
             return
         if path is not None:
             self._path.setText(path_name(path))
-            self._reason.setText(report.get("reason") or "")
+            data: dict[str, Any] = report.get("reason_data") or {}
+            code, as_sent = report.get("reason_code") or "", report.get("reason") or ""
+            self._reason.setText(said(code, data, as_sent))
         for line, (name, value) in enumerate(report_facts(report)):
             self._facts.addWidget(label(name, "small"), line, 0)
             shown: QLabel = label(value, "small")

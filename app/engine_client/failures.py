@@ -21,11 +21,16 @@ def failure(code: str, *, log: tuple[str, ...] = (), **data: Any) -> Failure:
 
 def sentence(problem: Failure) -> str:
     """The failure in the window's language where the catalogue has it, else as the engine said."""
-    key = f"errors.{problem.code}"
-    template = tr(key) if has(key) else engine_sentence(problem.code)
+    return said(problem.code, problem.data, problem.sentence)
+
+
+def said(code: str, data: dict[str, Any], as_sent: str) -> str:
+    """What the engine says with `code`, in the window's language where the catalogue has it."""
+    key = f"errors.{code}"
+    template = tr(key) if has(key) else engine_sentence(code)
     if template is None:
-        return problem.sentence
+        return as_sent
     try:
-        return template.format(**problem.data)
+        return template.format(**data)
     except (KeyError, IndexError, ValueError):
-        return problem.sentence  # its data is not what the catalogue expects
+        return as_sent  # its data is not what the catalogue expects

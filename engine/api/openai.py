@@ -162,6 +162,7 @@ class Usage(_Sent):
     decode_tps: float | None
     path: str | None
     reason: str | None
+    reason_code: str | None = None
     bytes_read: int
 
 

@@ -25,6 +25,14 @@ class Data(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+class Reason(Data):
+    """Why a path was taken; `data` holds the sentence's facts."""
+
+    code: str
+    sentence: str
+    data: dict[str, Any] = {}
+
+
 class Notice(Data):
     """Something the user should know though the turn goes on."""
 
@@ -45,11 +53,14 @@ class TurnStarted(Data):
 
 
 class PrefillProgress(Data):
-    """Reading the prompt: tokens and blocks done of those this turn reads, bytes from disk."""
+    """Reading the prompt: tokens and blocks done of those this turn reads, bytes from disk. The
+    sentence `reason` says why this path, made of `reason_code` and `reason_data`."""
 
     type: Literal["prefill_progress"] = "prefill_progress"
     path: Path
     reason: str
+    reason_code: str | None = None
+    reason_data: dict[str, Any] = {}
     tokens_done: int
     tokens_total: int
     block: int
@@ -106,6 +117,8 @@ class TurnReport(Data):
     stop_string: str | None = None
     path: Path | None = None
     reason: str | None = None
+    reason_code: str | None = None
+    reason_data: dict[str, Any] = {}
     prompt_tokens: int
     cached_tokens: int
     new_tokens: int

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.api.sampling import SamplingSettings
-from engine.api.turn import Path, PathSetting
+from engine.api.turn import Path, PathSetting, Reason
 
 # `next_token` gives this when `cancel` interrupted it.
 CANCELLED_TOKEN = -1
@@ -21,7 +21,7 @@ class Progress:
     """How far one `prefill` call is. Tokens and blocks of this call, bytes read from disk."""
 
     path: Path
-    reason: str
+    reason: Reason
     tokens_done: int
     tokens_total: int
     block: int
@@ -39,7 +39,7 @@ class PrefillReport:
     """
 
     path: Path
-    reason: str
+    reason: Reason
     tokens: int
     seconds: float
     bytes_read: int = 0

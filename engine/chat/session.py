@@ -19,6 +19,7 @@ from engine.api.turn import (
     Notice,
     PathSetting,
     PrefillProgress,
+    Reason,
     StopReason,
     TextEvent,
     TokenChance,
@@ -131,7 +132,7 @@ class _Turn:
             stop_reason=stop_reason,
             stop_string=self.stream.stopped_by,
             path=prefill.path if prefill else None,
-            reason=prefill.reason if prefill else None,
+            **(_said(prefill.reason) if prefill else {}),
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
             new_tokens=self.prompt_tokens - self.cached_tokens,
@@ -365,7 +366,7 @@ class ChatSession:
             turn.on_event(
                 PrefillProgress(
                     path=before.path if before and is_tail else progress.path,
-                    reason=before.reason if before and is_tail else progress.reason,
+                    **_said(before.reason if before and is_tail else progress.reason),
                     tokens_done=progress.tokens_done + (before.tokens if before else 0),
                     tokens_total=total,
                     block=progress.block,
@@ -466,6 +467,11 @@ def _continued(messages: Sequence[Message], closed: Rendered) -> Rendered:
     if at < 0:
         raise NothingToContinue
     return Rendered(closed.text[: at + len(text)], closed.add_special)
+
+
+def _said(reason: Reason) -> dict[str, Any]:
+    """A reason as events carry it."""
+    return {"reason": reason.sentence, "reason_code": reason.code, "reason_data": reason.data}
 
 
 def _notice(warning: TwofoldError) -> Notice:

@@ -273,7 +273,8 @@ class _Lines:
 
 
 def _summary(report: TurnReport) -> str:
-    facts = [f"{report.path} ({report.reason})" if report.path else "nothing read"]
+    reason = (report.reason or "").rstrip(".")
+    facts = [f"{report.path} ({reason})" if report.path else "nothing read"]
     if report.ttft_s is not None:
         facts.append(f"first token {report.ttft_s:.1f} s")
     facts.append(f"{report.new_tokens:,} tokens read, {report.cached_tokens:,} reused")

@@ -145,8 +145,10 @@ class _Planner:
     def _layouts(self, *, with_prefiller: bool) -> Iterator[Layout]:
         count = len(self.model.blocks)
         wanted = self.request.device_blocks
-        device_blocks = count if wanted is None else wanted
-        host_blocks = count if self.request.host_blocks is None else self.request.host_blocks
+        # Who asks for streaming wants it to take no memory, unless told how much.
+        most = 0 if self.request.mode == "odp" else count
+        device_blocks = most if wanted is None else wanted
+        host_blocks = most if self.request.host_blocks is None else self.request.host_blocks
         if self.request.mode == "odp":
             device_blocks = min(device_blocks, count - 1)  # all of them would be another path
         for width in self._widths():

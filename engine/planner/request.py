@@ -13,7 +13,8 @@ class PlanRequest(BaseModel):
     a model about to be replaced holds. `disk`: the path that the prefiller is read from.
 
     `device_blocks` and `host_blocks` limit the prefiller's blocks in those tiers: 0 for both is
-    pure streaming. `decoder_device_blocks` sets how many of the decoder's are on the device.
+    pure streaming, which is what the mode `odp` means without them. `decoder_device_blocks` sets
+    how many of the decoder's are on the device.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -81,7 +81,7 @@ class LoadedModel:
         use_checked_kernel()
         self._session: Any = self._open_session(on_load)
         self._autocast_known = False
-        self._attached: Path | None = None
+        self._kept: int | None = None  # blocks of the attached prefiller that stay in memory
         self._router = Router(
             self.files,
             self.settings,
@@ -134,31 +134,35 @@ class LoadedModel:
         anew. Raises NoPrefiller, a PrefillerError, or NativeError (`phase.*`, `disk.*`,
         `memory.out`, `cancelled`), after which no prefiller is attached.
         """
-        if path in ("decoder", "autocast", self._attached):
+        self._attach(path, self._router.blocks if path == "resident" else 0, on_load)
+
+    def _attach(self, path: Path, kept: int, on_load: OnLoad | None) -> None:
+        """`kept` of the prefiller's blocks in memory, slots for the others: see `prepare`."""
+        if path in ("decoder", "autocast") or kept == self._kept:
             return
         if self.prefiller is None:
             raise NoPrefiller(path=path)
         prefiller = self._open_prefiller(self.prefiller.path)
+        tier = self._native.Tier
         plan = self._native.PrefillPlan()
-        tier = self._native.Tier.device if path == "resident" else self._native.Tier.disk
-        plan.tiers = [tier] * (1 + max(tensor.block for tensor in prefiller.tensors))
+        plan.tiers = [getattr(tier, name) for name in self._router.tiers(kept)]
         plan.slots = self.settings.slots
         plan.carve_out = self.settings.carve_out
         plan.in_flight = self.settings.in_flight
         plan.request_bytes = self.settings.request_bytes
-        self._attached = None
+        self._kept = None
 
         def progress(done: int, total: int) -> bool:
             return on_load(done / total) if on_load else True
 
         files, decoder = self._prefiller_files(prefiller), self._decoder_files()
         self._session.attach(files, decoder, plan, progress)
-        self._attached = path
+        self._kept = kept
 
     def release(self) -> None:
         """Frees the memory that the prefiller takes; a path that needs it attaches it again."""
         self._session.detach()
-        self._attached = None
+        self._kept = None
 
     def _prefiller_files(self, prefiller: Prefiller) -> Any:
         files = self._native.PrefillerFiles()
@@ -200,6 +204,12 @@ class LoadedModel:
             prepare_autocast({t.type.name for t in blocks}, self.settings.threads)
             self._autocast_known = True
         return self._session.autocast_share(tokens)
+
+    @property
+    def _loaded_bytes(self) -> int:
+        """Memory that the model itself holds, which a plan for it counts once more."""
+        memory = self._session.memory
+        return memory.weights + memory.context + memory.compute
 
     @property
     def prefill_memory(self) -> PrefillMemory:
@@ -275,7 +285,8 @@ class LoadedModel:
             len(tokens),
             cached=before,
             prefiller=self.prefiller,
-            attached=self._attached,
+            attached=self._kept,
+            loaded=self._loaded_bytes,
             policy=self.settings.policy,
             autocast_share=self._autocast_share(path, len(tokens)),
         )
@@ -304,13 +315,13 @@ class LoadedModel:
         loading(0.0)
         try:
             # A short tail is read by the decoder, with whatever is attached left as it is.
-            self.prepare(chosen.path, loading)
+            self._attach(chosen.path, chosen.kept, loading)
             done = self._session.prefill(
                 tokens, with_prefiller, progress, autocast=chosen.path == "autocast"
             )
         except NativeError as error:
             if error.code.startswith("disk."):
-                self._attached = None  # the next prompt opens the files anew
+                self._kept = None  # the next prompt opens the files anew
             if error.code != CANCELLED:
                 raise
             return PrefillReport(
@@ -320,7 +331,9 @@ class LoadedModel:
                 seconds=time.perf_counter() - started,
                 cancelled=True,
             )
-        self._router.learn(chosen.path, done.tokens, before, done.seconds, self.prefiller)
+        self._router.learn(
+            chosen.path, chosen.kept, done.tokens, before, done.seconds, self.prefiller
+        )
         return PrefillReport(
             path=chosen.path,
             reason=chosen.reason,

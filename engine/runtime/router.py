@@ -9,13 +9,14 @@ from pathlib import Path as FilePath
 import psutil
 
 from engine.api.hardware import Disk, Host, Profile, Rates
-from engine.api.plan import Forecast
+from engine.api.plan import Plan, Tier
 from engine.api.turn import DEFAULT_POLICY, Path, PathSetting, Policy
 from engine.bench.disk import measure_disk
 from engine.errors import TwofoldError
 from engine.gguf.identity import decoder_hash
 from engine.gguf.splits import GgufModel
 from engine.planner.facts import ModelFacts, PrefillerFacts, model_facts
+from engine.planner.layout import spread_order
 from engine.planner.plan import make_plan
 from engine.planner.rates import CPU, PREFILL_TYPE
 from engine.planner.request import PlanRequest
@@ -23,14 +24,14 @@ from engine.prefiller.formats import Prefiller
 from engine.probe.products import measure_products
 from engine.runtime.learned import Learned, Sample, corrected, with_products, with_sample
 from engine.runtime.rate_store import RateStore
-from engine.runtime.routing import Route, Situation, route
+from engine.runtime.routing import Route, Situation, Way, route
 from engine.runtime.settings import LoadSettings
 
-# Resident weights must leave this much of the free memory to everything else.
-MEMORY_MARGIN = 2 << 30
 # Types that a decoder is mostly made of; the rest hardly counts.
 _TYPES_MEASURED = 3
 _DISK_SECONDS = 0.3
+_ENOUGH = 1 << 50  # bytes: for a forecast of a split that is there already
+_SHARES = 8  # so many kinds of mixed tiers are told apart by what they teach
 
 
 class Router:
@@ -38,7 +39,9 @@ class Router:
 
     Forecasts start from the planner's formula with the speed of this machine's products and disk,
     measured once, the first time that they matter (about a second); each run then corrects them.
-    Without a `store`, what is learned lasts as long as the router.
+    How much of the prefiller stays in memory on "auto" is the planner's answer, too: everything,
+    or as many blocks as there is room for when they are loaded. Without a `store`, what is learned
+    lasts as long as the router.
     """
 
     def __init__(
@@ -59,9 +62,12 @@ class Router:
         self._own = Learned()
         self._facts: ModelFacts = model_facts(decoder)
         self._prefiller: Prefiller | None = None
+        self._pair = PrefillerFacts(name="", block_bytes=(), matched=True)
         self._key = ""
-        self._forecasts: dict[Path, Forecast] = {}
+        self._rates: Rates | None = None
         self._disk_gbps: float | None = None
+        self._plans: dict[int, Plan] = {}
+        self._waited_s = 0.0  # for streaming, beyond what blocks in memory would have taken
 
     def choose(
         self,
@@ -70,117 +76,162 @@ class Router:
         *,
         cached: int = 0,
         prefiller: Prefiller | None,
-        attached: Path | None,
+        attached: int | None,
+        loaded: int = 0,
         policy: Policy = DEFAULT_POLICY,
         autocast_share: float = 0.0,
     ) -> Route:
-        """The path for `tokens` after `cached` ones; `attached` is how the prefiller is now.
+        """The path for `tokens` after `cached` ones. `attached`: how many of the prefiller's
+        blocks are in memory now, None if it is not attached; `loaded`: bytes of memory that the
+        model holds without them.
 
         Raises NoPrefiller or PathUnavailable.
         """
-        seconds: dict[Path, float] = {}
-        proven: frozenset[Path] = frozenset()
-        possible = attached == "resident"
+        decoder_s: float | None = None
+        ways: list[Way] = []
         if setting == "auto" and prefiller is not None and tokens >= self._least:
-            free = psutil.virtual_memory().available
-            possible = possible or prefiller.nbytes + MEMORY_MARGIN <= free
-            seconds = self._seconds(prefiller, tokens, cached, attached)
-            samples = self._samples()
-            proven = frozenset(
-                path
-                for path, forecast in self._forecasts.items()
-                if forecast.measured or samples.get(path)
-            )
+            self._adopt(prefiller)
+            self._measure(prefiller)
+            decoder_s = self._seconds("decoder", 0, tokens, cached)[0]
+            ways = self._ways(tokens, cached, attached, loaded)
         situation = Situation(
             tokens=tokens,
-            has_prefiller=prefiller is not None,
+            blocks=self.blocks if prefiller is not None else None,
             min_prefill_tokens=self._least,
-            resident_possible=possible,
             quality_gain=self._facts.quality_gain,
-            seconds=seconds,
-            proven=proven,
+            decoder_s=decoder_s,
+            ways=ways,
             autocast_share=autocast_share,
         )
-        return route(setting, situation, policy)
+        chosen = route(setting, situation, policy)
+        if chosen.kept:
+            self._waited_s = 0.0
+        elif chosen.path == "odp" and len(ways) > 1:
+            streamed, kept = (self._seconds(way.path, way.kept, tokens, cached)[0] for way in ways)
+            self._waited_s += max(0.0, streamed - kept)
+        return chosen
 
     def learn(
-        self, path: Path, tokens: int, cached: int, seconds: float, prefiller: Prefiller | None
+        self,
+        path: Path,
+        kept: int,
+        tokens: int,
+        cached: int,
+        seconds: float,
+        prefiller: Prefiller | None,
     ) -> None:
-        """A prompt of `tokens` was read whole in `seconds`, its weights attached before."""
+        """A prompt of `tokens` was read whole in `seconds`, its weights attached before and
+        `kept` of the prefiller's blocks in memory."""
         if prefiller is None or tokens < self._least or seconds <= 0:
             return
         self._adopt(prefiller)
         sample = Sample(tokens=tokens, cached=cached, seconds=seconds, time=time.time())
-        self._update(lambda learned: with_sample(learned, self._key, path, sample))
+        key = self._key_of(path, kept)
+        self._update(lambda learned: with_sample(learned, key, path, sample))
+
+    def tiers(self, kept: int) -> tuple[Tier, ...]:
+        """Where each block lives when `kept` of them stay in memory: they are spread over the
+        model, so that the disk never waits for long."""
+        inside = set(spread_order(self.blocks)[:kept])
+        return tuple("device" if index in inside else "disk" for index in range(self.blocks))
+
+    @property
+    def blocks(self) -> int:
+        return len(self._facts.blocks)
 
     # --- forecasts ---------------------------------------------------------------------------
 
-    def _seconds(
-        self, prefiller: Prefiller, tokens: int, cached: int, attached: Path | None
-    ) -> dict[Path, float]:
-        self._adopt(prefiller)
-        if not self._forecasts:
-            self._forecasts = self._forecast(prefiller)
-        samples = self._samples()
-        found: dict[Path, float] = {
-            path: corrected(forecast.cost, samples.get(path, ()), tokens, cached)
-            for path, forecast in self._forecasts.items()
-        }
-        if attached != "resident" and "resident" in found and self._disk_gbps:
-            found["resident"] += prefiller.nbytes / self._disk_gbps / 1e9  # it has to come first
-        return found
+    def _ways(self, tokens: int, cached: int, attached: int | None, loaded: int) -> list[Way]:
+        """Streaming every block; and keeping as many in memory as are there or have room."""
+        most = attached or self._room(loaded)
+        ways: list[Way] = []
+        for kept in dict.fromkeys((0, most)):
+            path: Path = "resident" if kept == self.blocks else "odp"
+            seconds, proven = self._seconds(path, kept, tokens, cached)
+            missing = kept - (attached or 0)
+            load_s = 0.0
+            if missing > 0 and self._disk_gbps:
+                load_s = self._pair.nbytes * missing / self.blocks / self._disk_gbps / 1e9
+            rank_s = seconds + max(0.0, load_s - self._waited_s)
+            ways.append(Way(path, kept, seconds + load_s, rank_s, proven))
+        return ways
+
+    def _room(self, loaded: int) -> int:
+        """How many of the prefiller's blocks fit into the memory that is free now."""
+        memory = psutil.virtual_memory()
+        found = self._plan(self.blocks, memory.total, memory.available, loaded)
+        whole = found.forecast("resident")
+        if whole is not None and whole.fits:
+            return self.blocks
+        return found.tier_count("device") if found.fits else 0
+
+    def _seconds(self, path: Path, kept: int, tokens: int, cached: int) -> tuple[float, bool]:
+        """A path's forecast, corrected by what earlier runs took, and whether it is proven."""
+        if kept not in self._plans:
+            self._plans[kept] = self._plan(kept, _ENOUGH, _ENOUGH)
+        found = self._plans[kept].forecast(path)
+        assert found is not None  # the planner forecasts all three beside each other
+        pair = self._learned.pairs.get(self._key_of(path, kept))
+        samples = pair.samples.get(path, ()) if pair else ()
+        seconds = corrected(found.cost, samples, tokens, cached)
+        return seconds, found.measured or bool(samples)
+
+    def _plan(self, kept: int, memory: int, free: int, loaded: int = 0) -> Plan:
+        """The plan with up to `kept` blocks in memory; `loaded` bytes of it are the model's."""
+        threads = self._settings.threads
+        profile = Profile(
+            host=Host(memory_total=memory, memory_free=free, cores=threads),
+            disks=(Disk(path="/", read_gbps=self._disk_gbps),),
+            rates=self._rates or Rates(device=CPU),
+        )
+        request = PlanRequest(
+            mode="odp",
+            context=self._context,
+            micro_batch=self._micro_batch,
+            slots=self._settings.slots,
+            carve_out=self._settings.carve_out,
+            device_blocks=kept,
+            replaced={CPU: loaded},
+        )
+        return make_plan(profile, self._facts, self._pair, request)
 
     def _adopt(self, prefiller: Prefiller) -> None:
         if prefiller is self._prefiller:
             return
         self._prefiller = prefiller
-        self._forecasts = {}
+        self._rates = None
+        self._plans = {}
+        sizes = [0] * self.blocks
+        for tensor in prefiller.tensors:
+            if tensor.block < len(sizes):
+                sizes[tensor.block] += tensor.nbytes
+        self._pair = PrefillerFacts(
+            name=prefiller.path.name, block_bytes=tuple(sizes), matched=True
+        )
         identity = decoder_hash(self._decoder)[:16]
         self._key = (
             f"{identity} {prefiller.path.name} {prefiller.nbytes} {CPU} "
             f"{self._settings.threads} {self._micro_batch}"
         )
 
-    def _forecast(self, prefiller: Prefiller) -> dict[Path, Forecast]:
-        """Each path's cost on this machine, streaming everything on `odp`."""
-        sizes = [0] * len(self._facts.blocks)
-        for tensor in prefiller.tensors:
-            if tensor.block < len(sizes):
-                sizes[tensor.block] += tensor.nbytes
-        plan = make_plan(
-            self._machine(prefiller),
-            self._facts,
-            PrefillerFacts(name=prefiller.path.name, block_bytes=tuple(sizes), matched=True),
-            PlanRequest(
-                mode="odp",
-                context=self._context,
-                micro_batch=self._micro_batch,
-                slots=self._settings.slots,
-                carve_out=self._settings.carve_out,
-                device_blocks=0,
-            ),
-        )
-        return {forecast.path: forecast for forecast in plan.forecasts}
+    def _key_of(self, path: Path, kept: int) -> str:
+        """Runs with much and with little of the prefiller in memory say little of each other."""
+        mixed = path == "odp" and kept
+        return f"{self._key} {kept * _SHARES // self.blocks}/{_SHARES}" if mixed else self._key
 
-    def _machine(self, prefiller: Prefiller) -> Profile:
-        memory = psutil.virtual_memory()
+    def _measure(self, prefiller: Prefiller) -> None:
+        """The speed of the prefiller's disk and of this machine's products, once for each load."""
+        if self._rates is not None:
+            return
+        settings = self._settings
         largest = max(prefiller.files, key=_size)
         try:
-            settings = self._settings
             self._disk_gbps = measure_disk(
                 largest, settings.request_bytes, settings.in_flight, _DISK_SECONDS
             ).gbps
         except (TwofoldError, OSError, ValueError):
             self._disk_gbps = None  # whoever reads the prefiller next will say why
-        return Profile(
-            host=Host(
-                memory_total=memory.total,
-                memory_free=memory.available,
-                cores=self._settings.threads,
-            ),
-            disks=(Disk(path="/", read_gbps=self._disk_gbps),),
-            rates=Rates(device=CPU, products_tflops=self._products()),
-        )
+        self._rates = Rates(device=CPU, products_tflops=self._products())
 
     def _products(self) -> dict[str, float]:
         """Rates of the decoder's main types and the prefiller's, measured if not yet known."""
@@ -202,10 +253,6 @@ class Router:
     @property
     def _learned(self) -> Learned:
         return self._store.learned if self._store else self._own
-
-    def _samples(self) -> dict[Path, tuple[Sample, ...]]:
-        pair = self._learned.pairs.get(self._key)
-        return pair.samples if pair else {}
 
     def _update(self, change: Callable[[Learned], Learned]) -> Learned:
         if self._store:

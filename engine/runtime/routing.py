@@ -1,12 +1,14 @@
-"""Which path a prompt takes, and why, in words. A pure function; `router` gathers what it needs."""
+"""Which path a prompt takes, and why. A pure function; `router` gathers what it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from engine.api.turn import DEFAULT_POLICY, Path, PathSetting, Policy
+from engine.api.turn import DEFAULT_POLICY, Path, PathSetting, Policy, Reason
 from engine.errors import TwofoldError
+from engine.runtime.words import SENTENCES
 
 # The path autocast is worth naming when it multiplies this share of a prompt's weights.
 LEAST_AUTOCAST = 0.25
@@ -27,11 +29,28 @@ class PathUnavailable(TwofoldError):
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """`expected_s`: the forecast of the time to the first token, where there is one."""
+class Way:
+    """One way to read a prompt with the prefiller, `kept` of whose blocks stay in memory.
+
+    `seconds`: the forecast of the time to the first token, with the loading of blocks that are to
+    stay. `proven`: it rests on measurements. `rank_s` is what ways are compared by: the same, but
+    loading counts only as far as streaming has not cost as much by now, since it is done once.
+    """
 
     path: Path
-    reason: str
+    kept: int
+    seconds: float
+    rank_s: float
+    proven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`kept` as for Way; `expected_s`: the forecast, where there is one."""
+
+    path: Path
+    reason: Reason
+    kept: int = 0
     expected_s: float | None = None
 
 
@@ -39,86 +58,61 @@ class Route:
 class Situation:
     """What a route depends on; lengths in tokens.
 
-    `resident_possible`: the prefiller is in memory or fits into what is free. `quality_gain`:
-    the decoder has so few bits that a prefiller makes its answers better. `seconds`: forecasts
-    by path; `proven`: those that rest on measurements. `autocast_share`: of the decoder's weights
-    that autocast multiplies, each measured to be faster so, 0 to 1.
+    `blocks`: of the prefiller, None without one. `quality_gain`: the decoder has so few bits that
+    a prefiller makes its answers better. `decoder_s`: the forecast for the decoder's own weights,
+    `ways`: what else there is. `autocast_share`: of the decoder's weights that autocast
+    multiplies, each measured to be faster so, 0 to 1.
     """
 
     tokens: int
-    has_prefiller: bool
+    blocks: int | None
     min_prefill_tokens: int
-    resident_possible: bool = False
     quality_gain: bool = False
-    seconds: Mapping[Path, float] = field(default_factory=dict[Path, float])
-    proven: frozenset[Path] = frozenset()
+    decoder_s: float | None = None
+    ways: Sequence[Way] = ()
     autocast_share: float = 0.0
 
 
 def route(setting: PathSetting, situation: Situation, policy: Policy = DEFAULT_POLICY) -> Route:
     """Raises NoPrefiller or PathUnavailable for a path that cannot be taken at all."""
+    tokens, least = situation.tokens, situation.min_prefill_tokens
     if setting == "decoder":
-        return _route("decoder", "you chose the decoder's own weights", situation)
-    if setting == "autocast" and situation.tokens >= situation.min_prefill_tokens:
+        return Route("decoder", reason("route.chosen", path=setting))
+    if setting == "autocast" and tokens >= least:
         if situation.autocast_share <= 0:
             raise PathUnavailable(path=setting)
-        return _route("autocast", "you chose autocast", situation)
-    if not situation.has_prefiller and setting not in ("auto", "autocast"):
+        return Route("autocast", reason("route.chosen", path=setting))
+    if situation.blocks is None and setting not in ("auto", "autocast"):
         raise NoPrefiller(path=setting)
-    if not situation.has_prefiller and setting == "auto":
+    if situation.blocks is None and setting == "auto":
         if situation.autocast_share >= LEAST_AUTOCAST:
-            reason = (
-                "no prefiller is attached, and multiplying the decoder's weights as BF16 is "
-                "faster here"
-            )
-            return _route("autocast", reason, situation)
-        return _route("decoder", "no prefiller is attached", situation)
-    if situation.tokens < situation.min_prefill_tokens:
-        few = (
-            f"{situation.tokens} tokens are too few for prefill weights "
-            f"(from {situation.min_prefill_tokens})"
-        )
-        return _route("decoder", few, situation)
+            return Route("autocast", reason("route.autocast_faster"))
+        return Route("decoder", reason("route.no_prefiller"))
+    if tokens < least:
+        return Route("decoder", reason("route.too_short", tokens=tokens, least=least))
     if setting != "auto":
-        return _route(setting, f"you chose {setting}", situation)
+        kept = situation.blocks if setting == "resident" else None
+        return Route(setting, reason("route.chosen", path=setting), kept or 0)
     if policy == "best_answers" and situation.quality_gain:
-        return _best_answers(situation)
+        best = min(situation.ways, key=lambda way: way.rank_s)
+        return Route(best.path, reason("route.best_answers"), best.kept, best.seconds)
     return _fastest(situation)
 
 
-def _best_answers(situation: Situation) -> Route:
-    seconds = situation.seconds
-    path: Path = "resident" if situation.resident_possible else "odp"
-    if path == "resident" and "odp" in seconds and "resident" in seconds:
-        # Loading everything first may cost more than streaming it past this prompt.
-        path = "resident" if seconds["resident"] <= seconds["odp"] else "odp"
-    return _route(
-        path, "the prefiller makes this decoder's answers better, and you chose those", situation
-    )
-
-
 def _fastest(situation: Situation) -> Route:
-    seconds = situation.seconds
-    decoder = seconds.get("decoder")
-    paths: list[Path] = ["resident", "odp"] if situation.resident_possible else ["odp"]
-    known: list[Path] = [name for name in paths if name in seconds and name in situation.proven]
-    if decoder is None or not known:
-        return _route(
-            "decoder", "the prefiller's speed on this machine is not known yet", situation
-        )
-    best: Path = min(known, key=seconds.__getitem__)
-    if seconds[best] > decoder * (1 - LEAST_GAIN):
-        reason = (
-            f"{situation.tokens} tokens are expected to take {decoder:.1f} s this way and "
-            f"{seconds[best]:.1f} s with the prefiller"
-        )
-        return _route("decoder", reason, situation)
-    reason = (
-        f"{situation.tokens} tokens are expected to take {seconds[best]:.1f} s this way and "
-        f"{decoder:.1f} s with the decoder's own weights"
-    )
-    return _route(best, reason, situation)
+    tokens, decoder_s = situation.tokens, situation.decoder_s
+    known = [way for way in situation.ways if way.proven]
+    if decoder_s is None or not known:
+        return Route("decoder", reason("route.speed_unknown"), expected_s=decoder_s)
+    faster = [way for way in known if way.seconds <= decoder_s * (1 - LEAST_GAIN)]
+    if not faster:
+        least_s = min(way.seconds for way in known)
+        why = reason("route.decoder_faster", tokens=tokens, seconds=decoder_s, other_s=least_s)
+        return Route("decoder", why, expected_s=decoder_s)
+    best = min(faster, key=lambda way: way.rank_s)
+    why = reason("route.faster", tokens=tokens, seconds=best.seconds, decoder_s=decoder_s)
+    return Route(best.path, why, best.kept, best.seconds)
 
 
-def _route(path: Path, reason: str, situation: Situation) -> Route:
-    return Route(path, reason, situation.seconds.get(path))
+def reason(code: str, **data: Any) -> Reason:
+    return Reason(code=code, sentence=SENTENCES[code].format(**data), data=data)

@@ -1,4 +1,5 @@
-"""Sentences for what can go wrong with a loaded model, the library and the disk beneath it."""
+"""Sentences of a loaded model: why a path was taken, and what can go wrong with the library and
+the disk beneath it."""
 
 from __future__ import annotations
 
@@ -89,6 +90,24 @@ SENTENCES: dict[str, str] = {
         "The decoder has no {tensor}, so this prefiller does not belong to it. Choose the "
         "prefiller that was made for this decoder."
     ),
+    "route.autocast_faster": (
+        "There is no prefiller, and multiplying the decoder's weights as BF16 is faster here."
+    ),
+    "route.best_answers": (
+        "The prefiller makes this decoder's answers better, and best answers is what you chose."
+    ),
+    "route.chosen": "You chose the path {path}.",
+    "route.decoder_faster": (
+        "{tokens} tokens are expected to take {seconds:.1f} s this way and {other_s:.1f} s with "
+        "the prefiller."
+    ),
+    "route.faster": (
+        "{tokens} tokens are expected to take {seconds:.1f} s this way and {decoder_s:.1f} s with "
+        "the decoder's own weights."
+    ),
+    "route.no_prefiller": "There is no prefiller.",
+    "route.speed_unknown": "The prefiller's speed on this machine is not known yet.",
+    "route.too_short": "{tokens} tokens are too few for prefill weights (from {least}).",
     "session.context_full": (
         "The context is full: it holds {n_ctx} tokens, {cached} are in use and {tokens} more do "
         "not fit. Start a new chat, or load the model with a larger context."

@@ -55,6 +55,7 @@ def usage(report: TurnReport) -> Usage:
         decode_tps=report.decode_tps,
         path=report.path,
         reason=report.reason,
+        reason_code=report.reason_code,
         bytes_read=report.bytes_read,
     )
 

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.api.sampling import SamplingSettings
-from engine.api.turn import Path, PathSetting
+from engine.api.turn import Path, PathSetting, Reason
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
 from engine.errors import TwofoldError
 
 SPECIAL = ("<|im_start|>", "<|im_end|>", "<s>")
 IM_END = 257
+SCRIPTED = Reason(code="test.scripted", sentence="scripted", data={"by": "the test"})
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n'"
     " + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}"
@@ -105,7 +106,7 @@ class FakeModel:
         taken = self._path if path == "auto" else path
         done = 0
         while True:
-            on_progress(Progress(taken, "scripted", done, len(tokens), 0, 1, done * 10, done * 0.1))
+            on_progress(Progress(taken, SCRIPTED, done, len(tokens), 0, 1, done * 10, done * 0.1))
             if done == len(tokens) or self._cancel:
                 break
             self.before_batch()
@@ -118,7 +119,7 @@ class FakeModel:
         self._sampled = None
         return PrefillReport(
             taken,
-            "scripted",
+            SCRIPTED,
             done,
             done * 0.1,
             done * 10,

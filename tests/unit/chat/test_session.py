@@ -74,6 +74,7 @@ def test_an_answer_streams_and_the_report_is_the_last_event(chat: Open) -> None:
 def test_the_report_counts_what_was_read(chat: Open) -> None:
     report = ask(chat(FakeModel(b"Yes.")), FIRST, path="odp")
     assert (report.path, report.reason) == ("odp", "scripted")
+    assert (report.reason_code, report.reason_data) == ("test.scripted", {"by": "the test"})
     assert report.cached_tokens == 0
     assert report.new_tokens == report.prompt_tokens
     assert report.bytes_read == report.prompt_tokens * 10

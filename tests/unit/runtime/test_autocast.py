@@ -17,7 +17,7 @@ from engine.runtime.loaded_model import LoadedModel
 from engine.runtime.routing import PathUnavailable, Situation, route
 from engine.runtime.settings import LoadSettings
 
-LONG = Situation(tokens=512, has_prefiller=False, min_prefill_tokens=32, autocast_share=0.9)
+LONG = Situation(tokens=512, blocks=None, min_prefill_tokens=32, autocast_share=0.9)
 
 
 def test_auto_takes_it_without_a_prefiller() -> None:

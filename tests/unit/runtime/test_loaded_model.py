@@ -7,17 +7,25 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from engine.api.hardware import Host, Profile
+from engine.api.plan import Plan
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import PathSetting
 from engine.chat.model import CANCELLED_TOKEN, Progress
 from engine.errors import NativeError, TwofoldError
+from engine.planner.facts import model_facts, prefiller_facts
+from engine.planner.layout import spread_order
+from engine.planner.plan import make_plan
+from engine.planner.request import PlanRequest
 from engine.prefiller.build import build_prefiller
 from engine.prefiller.errors import PairingRefused
 from engine.prefiller.formats import open_prefiller
+from engine.runtime import router
 from engine.runtime.loaded_model import LoadedModel
 from engine.runtime.routing import NoPrefiller
 from engine.runtime.settings import LoadSettings
@@ -70,6 +78,91 @@ def test_paths_can_change_from_prompt_to_prompt(pair_of: MakePair) -> None:
     assert model.decoder_checksum() == checksum
 
 
+@pytest.fixture(scope="module", params=("llama", "qwen35"))
+def few_bits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """A decoder of two bits, whose answers a prefiller makes better."""
+    folder = tmp_path_factory.mktemp("few-bits")
+    return make_pair(folder, request.param, weight_type="IQ2_XXS", width=256, ffn=512, blocks=8)
+
+
+@pytest.mark.parametrize("free_blocks", (0, 1, 5, 7, 8))
+def test_on_auto_as_many_blocks_stay_in_memory_as_were_planned(
+    few_bits: Pair, monkeypatch: pytest.MonkeyPatch, free_blocks: int
+) -> None:
+    """The plan of the tiers is what runs: its memory, its reads, and the logits of all resident."""
+    pair = few_bits
+    sizes = block_bytes(pair)
+    whole = load(pair)
+    read(whole, 300, "resident")
+    wanted, checksum = whole.logits(), whole.decoder_checksum()
+    model = load(pair)
+    plan = limit_memory(model, monkeypatch, free_blocks)
+    assert plan.tier_count("device") == min(free_blocks, len(sizes) - 1)
+
+    report = read(model, 300, "auto")
+    memory = model.prefill_memory
+    assert same_bits(model.logits(), wanted)
+    assert model.decoder_checksum() == checksum
+    if free_blocks >= len(sizes):
+        assert (report.path, report.bytes_read, memory.slots) == ("resident", 0, 0)
+        return
+    assert (report.path, report.reason.code) == ("odp", "route.best_answers")
+    planned = {item.kind: item.bytes for item in plan.memory}
+    assert memory.resident == pytest.approx(planned.get("resident_blocks", 0), abs=64 * 1024)
+    assert memory.slots == pytest.approx(plan.slots * plan.slot_bytes, abs=64 * 1024)
+    streamed = sum(size for size, tier in zip(sizes, plan.tiers, strict=True) if tier == "disk")
+    assert report.bytes_read == pytest.approx(2 * streamed, abs=64 * 1024)  # two passes
+
+
+def block_bytes(pair: Pair) -> list[int]:
+    tensors = open_prefiller(pair.prefiller).tensors
+    sizes = [0] * (1 + max(tensor.block for tensor in tensors))
+    for tensor in tensors:
+        sizes[tensor.block] += tensor.nbytes
+    return sizes
+
+
+def limit_memory(model: LoadedModel, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Plan:
+    """Leaves room for so many of the prefiller's blocks, on a disk so slow that nothing else
+    counts: two passes then pay for loading at once. Gives the plan for it."""
+    facts, prefiller = model_facts(model.files), model.prefiller
+    assert prefiller is not None
+    pair = prefiller_facts(prefiller, model.files, facts)
+    own = model.memory.weights + model.memory.context + model.memory.compute
+    request = PlanRequest(
+        mode="odp", context=model.n_ctx, micro_batch=model.micro_batch,
+        device_blocks=len(pair.block_bytes), replaced={"CPU": own},
+    )  # fmt: skip
+
+    def plan(free: int) -> Plan:
+        host = Host(memory_total=64 << 30, memory_free=free)
+        return make_plan(Profile(host=host), facts, pair, request)
+
+    nothing = plan(32 << 30).pools[0].planned - sum(pair.block_bytes[: len(pair.block_bytes) - 1])
+    # A quarter of what is free stays free. Half a block more than is needed.
+    order = spread_order(len(pair.block_bytes))
+    wanted = nothing + sum(pair.block_bytes[index] for index in order[:blocks])
+    wanted += min(pair.block_bytes) // 2
+    free = wanted * 4 // 3 - own
+    memory = SimpleNamespace(total=64 << 30, available=free)
+    monkeypatch.setattr(router.psutil, "virtual_memory", lambda: memory)
+    monkeypatch.setattr(router, "measure_disk", lambda *_args: SimpleNamespace(gbps=1e-6))
+    return plan(free)
+
+
+def test_a_mix_of_tiers_is_given_up_for_a_path_that_the_user_fixes(
+    few_bits: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(few_bits)
+    limit_memory(model, monkeypatch, 2)
+    read(model, 300, "auto")
+    mixed = model.prefill_memory
+    assert read(model, 300, "odp").path == "odp"
+    assert model.prefill_memory.resident < mixed.resident
+    assert read(model, 300, "resident").path == "resident"
+    assert model.prefill_memory.resident > mixed.resident
+
+
 @pytest.mark.parametrize("path", ("odp", "resident"))
 def test_a_short_tail_goes_to_the_decoder_and_says_why(
     pair_of: MakePair, path: PathSetting
@@ -78,7 +171,7 @@ def test_a_short_tail_goes_to_the_decoder_and_says_why(
     read(model, 100, path)
     report = model.prefill(prompt(31), path=path, on_progress=lambda _: None)
     assert report.path == "decoder"
-    assert "31 tokens are too few" in report.reason
+    assert "31 tokens are too few" in report.reason.sentence
     assert report.weight_bytes == report.bytes_read == 0
 
 

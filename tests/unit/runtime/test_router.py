@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from engine.api.turn import Path as ReadPath
 from engine.gguf.splits import GgufModel, open_model
+from engine.planner.times import PASS_TOKENS
 from engine.prefiller.build import build_prefiller
 from engine.prefiller.formats import Prefiller, open_prefiller
 from engine.probe.products import ProductRates
@@ -51,7 +53,7 @@ def make(decoder: GgufModel, store: RateStore | None = None) -> Router:
 
 
 def choose(router: Router, prefiller: Prefiller | None, tokens: int = 4000) -> Route:
-    attached: ReadPath | None = "odp" if prefiller else None
+    attached = 0 if prefiller else None
     return router.choose("auto", tokens, prefiller=prefiller, attached=attached, policy="fastest")
 
 
@@ -82,11 +84,55 @@ def test_runs_teach_that_a_path_is_slower_than_predicted(
     first = choose(router, prefiller)
     assert first.path != "decoder"
     for _ in range(2):
-        for path in ("odp", "resident"):
-            router.learn(path, 4000, 0, 1000.0, prefiller)
+        router.learn("odp", 0, 4000, 0, 1000.0, prefiller)
+        router.learn("resident", router.blocks, 4000, 0, 1000.0, prefiller)
     assert choose(router, prefiller).path == "decoder"
     # And the next load knows.
     assert choose(make(decoder, RateStore(tmp_path / "data")), prefiller).path == "decoder"
+
+
+def test_blocks_are_loaded_to_stay_once_streaming_has_cost_as_much(
+    tmp_path: Path, speeds: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streaming is computing meanwhile, loading is waiting: it pays after some prompts."""
+    path = write_tiny(tmp_path / "d.gguf", "llama", weight_type="IQ2_XXS", width=256, ffn=512)
+    prefiller = open_prefiller(build_prefiller(path, tmp_path / "p.gguf").path)
+    monkeypatch.setattr(module, "measure_disk", lambda *_args: SimpleNamespace(gbps=1e-3))
+    read_s = prefiller.nbytes / 1e6
+    speeds["IQ2_XXS"] = speeds["Q6_K"] = 1e-3
+    # A prompt's products take as long as reading the prefiller.
+    weights = sum(math.prod(tensor.shape) for tensor in prefiller.tensors)
+    speeds["NVFP4"] = 2e-12 * weights * (400 + PASS_TOKENS) / read_s
+    router = make(open_model(path))
+    routes: list[Route] = []
+    for _ in range(12):
+        attached = routes[-1].kept if routes else None
+        routes.append(router.choose("auto", 400, prefiller=prefiller, attached=attached))
+    paths = [route.path for route in routes]
+    streamed = paths.count("odp")
+    assert 1 < streamed < 10
+    assert paths == ["odp"] * streamed + ["resident"] * (12 - streamed)
+    seconds = [route.expected_s or 0.0 for route in routes]
+    lost = streamed * (seconds[0] - seconds[-1])
+    assert lost == pytest.approx(read_s, abs=seconds[0])
+    # The loading is part of what its prompt takes, and of no other.
+    assert seconds[streamed] == pytest.approx(read_s + seconds[-1], rel=0.01)
+
+
+def test_mixed_tiers_learn_apart_from_streaming(
+    pair: tuple[GgufModel, Prefiller], speeds: dict[str, float], tmp_path: Path
+) -> None:
+    assert speeds
+    decoder, prefiller = pair
+    store = RateStore(tmp_path / "data")
+    router = make(decoder, store)
+    choose(router, prefiller)
+    for _ in range(2):
+        router.learn("odp", 2, 4000, 0, 1000.0, prefiller)
+    assert choose(router, prefiller).path != "decoder"
+    assert sorted(len(pair.samples) for pair in store.learned.pairs.values()) == [1]
+    (key,) = store.learned.pairs
+    assert key.endswith(" 4/8")  # two of the four blocks
 
 
 def test_nothing_is_measured_without_need(
@@ -110,7 +156,7 @@ def test_a_loaded_model_routes_and_learns(tmp_path: Path) -> None:
         for setting in ("auto", "odp", "decoder"):
             model.keep(0)
             report = model.prefill(tokens, path=setting, on_progress=lambda _progress: None)
-            assert report.reason
+            assert report.reason.sentence
             assert report.path == setting or setting == "auto"
     finally:
         model.close()

@@ -61,6 +61,7 @@ def test_an_answer_has_openais_shape_and_tells_how_it_came(with_model: WithModel
         assert answer.choices[0].finish_reason == "stop"
         assert answer.usage.completion_tokens == 4
         assert (answer.usage.path, answer.usage.reason) == ("odp", "scripted")
+        assert answer.usage.reason_code == "test.scripted"
         assert answer.usage.bytes_read > 0
         assert answer.usage.ttft_s is not None
 
