@@ -270,7 +270,8 @@ class Progress(_Sent):
 class JobInfo(_Sent):
     """One entry of the queue; higher priorities run first. `title` is what it is about, `kind`
     what is done with it. `notices` are sentences that deserve to be read; `result` is what a
-    finished job made."""
+    finished job made; `retry_at` (seconds since 1970) when a failed one is tried again by itself,
+    if somebody works the queue then."""
 
     id: str
     kind: JobKind
@@ -282,6 +283,7 @@ class JobInfo(_Sent):
     failure: Failure | None = None
     notices: tuple[str, ...] = ()
     result: str | None = None
+    retry_at: float | None = None
 
 
 class JobList(_Sent):

@@ -41,6 +41,7 @@ class Meter:
         self.total = total
         self.done = 0
         self.doing: Doing | None = None
+        self.came = 0
         self._rate = Rate()
 
     def add(self, count: int) -> None:
@@ -49,6 +50,7 @@ class Meter:
 
     def received(self, count: int) -> None:
         """So much came now: what rate and estimate go by."""
+        self.came += count
         self._rate.add(count)
 
     def progress(self) -> Progress:

@@ -86,13 +86,18 @@ class Hub:
         """It has been changed."""
         self._token = None
 
-    def require_online(self) -> None:
-        """Raises HubOffline."""
+    @property
+    def offline_by(self) -> str | None:
+        """What keeps it offline: a variable, or the setting."""
         for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
             if os.environ.get(name, "").upper() in _TRUE:
-                raise HubOffline(cause=f"the variable {name}")
-        if self._offline():
-            raise HubOffline(cause="the setting downloads.offline")
+                return f"the variable {name}"
+        return "the setting downloads.offline" if self._offline() else None
+
+    def require_online(self) -> None:
+        """Raises HubOffline."""
+        if (cause := self.offline_by) is not None:
+            raise HubOffline(cause=cause)
 
     def search(self, words: str, limit: int = 20) -> list[RepoSummary]:
         """Repos with GGUF files, the most downloaded first. Raises the errors of `asking`."""

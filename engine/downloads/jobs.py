@@ -47,7 +47,8 @@ class Download(_Work):
     """`revision` is what was asked for (None: the main branch), `commit` what that was then.
 
     `mismatches` counts, for each hash, how often other bytes came; `restarts` how often the
-    files were changed on the hub meanwhile."""
+    files were changed on the hub meanwhile; `retries` how often in a row it failed without a byte,
+    and `retry_at` (seconds since 1970) is when it is tried again."""
 
     kind: Literal["download"] = "download"
     repo: str
@@ -58,6 +59,8 @@ class Download(_Work):
     origin: Origin
     mismatches: dict[str, int] = {}
     restarts: int = 0
+    retries: int = 0
+    retry_at: float | None = None
 
 
 class Build(_Work):
@@ -123,7 +126,15 @@ class Job:
             failure=self.failure,
             notices=self.notices,
             result=self.result,
+            retry_at=self.retry_at,
         )
+
+    @property
+    def retry_at(self) -> float | None:
+        """When it is tried again by itself."""
+        if self.state != "failed" or not isinstance(self.work, Download):
+            return None
+        return self.work.retry_at
 
 
 class Queue:
@@ -182,7 +193,7 @@ class Queue:
     def act(self, job_id: str, action: JobAction) -> Job:
         """Raises NoSuchJob or WrongState. A runner notices within a moment."""
         allowed: dict[JobAction, tuple[JobState, ...]] = {
-            "pause": ("queued", "running", "paused"),
+            "pause": ("queued", "running", "paused", "failed"),
             "resume": ("paused", "failed", "queued", "running"),
             "retry": ("failed", "paused", "cancelled"),
             "cancel": ("queued", "running", "paused", "failed"),
@@ -202,7 +213,8 @@ class Queue:
         if action in ("resume", "retry"):
             self._database.run("UPDATE jobs SET failure = NULL WHERE id = ?", (job_id,))
             if isinstance(job.work, Download):  # the user may have changed the network
-                self.change_work(job_id, job.work.model_copy(update={"mismatches": {}}))
+                afresh: dict[str, object] = {"mismatches": {}, "retries": 0, "retry_at": None}
+                self.change_work(job_id, job.work.model_copy(update=afresh))
         return self.get(job_id)
 
     def set_priority(self, job_id: str, priority: int) -> Job:
@@ -237,6 +249,25 @@ class Queue:
                 "UPDATE jobs SET state = 'failed', failure = ? WHERE id = ? AND state = 'running'",
                 (failure.model_dump_json(), job_id),
             )
+
+    def postpone(self, job_id: str, failure: Failure, work: Download) -> None:
+        """Failed for now; `work` says when it is tried again."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE jobs SET state = 'failed', failure = ?, work = ? "
+                "WHERE id = ? AND state = 'running'",
+                (failure.model_dump_json(), work.model_dump_json(), job_id),
+            )
+
+    def try_again(self, job: Job) -> None:
+        """Queued once more, unless the user has decided something else meanwhile."""
+        assert isinstance(job.work, Download)
+        work = job.work.model_copy(update={"retry_at": None})
+        self._database.run(
+            "UPDATE jobs SET state = 'queued', failure = NULL, work = ? "
+            "WHERE id = ? AND state = 'failed'",
+            (work.model_dump_json(), job.id),
+        )
 
     def show(self, job_id: str, progress: Progress) -> None:
         self._database.run(

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -18,7 +19,14 @@ from typing import cast
 from filelock import FileLock, Timeout
 
 from engine.downloads import local_work, network
-from engine.downloads.errors import CannotWrite
+from engine.downloads.errors import (
+    CannotWrite,
+    GaveUp,
+    HubFailed,
+    HubOffline,
+    HubUnreachable,
+    RateLimited,
+)
 from engine.downloads.fetching import Meter, Renew, Shared, download
 from engine.downloads.hub import Hub
 from engine.downloads.jobs import Download, Job, Move, Queue, wanted_hashes
@@ -40,6 +48,9 @@ _LOOK_S = 0.4
 _IDLE_S = 1.5
 _SHOW_S = 0.5
 _LOCK_S = 1.0
+
+# What passes without anybody's doing; the network comes back, the hub recovers.
+_PASSING = (GaveUp, HubFailed, HubOffline, HubUnreachable, RateLimited)
 
 
 class Unexpected(TwofoldError):
@@ -152,6 +163,7 @@ class Runner:
                 self._sweep(self._queue.jobs())
 
     def _step(self, shared: Shared) -> None:
+        self._try_again()
         jobs = self._queue.jobs()
         wanted = self._wanted(jobs)
         states = {job.id: job.state for job in jobs}
@@ -163,6 +175,17 @@ class Runner:
                 if job.id in wanted and job.id not in self._tasks and self._is_ours(job):
                     self._start(job, shared)
         self._sweep(jobs)
+
+    def _try_again(self) -> None:
+        """Downloads that failed for a reason that may have passed, when their time has come."""
+        if self._hub.offline_by is not None:
+            return
+        now = time.time()
+        for job in self._queue.jobs():
+            at = job.retry_at
+            # Far in the future: the clock was set back.
+            if at is not None and not now < at <= now + self._limits.longest_again_s:
+                self._queue.try_again(job)
 
     def _sweep(self, jobs: list[Job]) -> None:
         Staging(self._library.folders.main).sweep(wanted_hashes(jobs))
@@ -196,8 +219,8 @@ class Runner:
         except asyncio.CancelledError:
             self._end(job, meter, lambda: self._queue.give_back(job.id))
         except TwofoldError as error:
-            failure = failure_of(error)
-            self._end(job, meter, lambda: self._queue.fail(job.id, failure))
+            refusal = error
+            self._end(job, meter, lambda: self._fail(job, refusal, meter))
         except Exception as error:
             log.exception("job.failed", extra={"job": job.id})
             failure = failure_of(Unexpected(kind=type(error).__name__))
@@ -209,6 +232,20 @@ class Runner:
             self._tasks.pop(job.id, None)
             self._meters.pop(job.id, None)
             self.wake()
+
+    def _fail(self, job: Job, error: TwofoldError, meter: Meter) -> None:
+        failure = failure_of(error)
+        work = self._queue.get(job.id).work
+        if not isinstance(work, Download) or not isinstance(error, _PASSING):
+            self._queue.fail(job.id, failure)
+            return
+        retries = 0 if meter.came else work.retries
+        wait = min(self._limits.again_s * 2 ** min(retries, 16), self._limits.longest_again_s)
+        if isinstance(error, HubOffline):
+            wait = 0.0  # at once, when it is online again
+        update = {"retries": retries + 1, "retry_at": time.time() + wait}
+        work = work.model_copy(update=update)
+        self._queue.postpone(job.id, failure, work)
 
     def _end(self, job: Job, meter: Meter, write: Callable[[], None]) -> None:
         """How far it came stays to be seen; how fast it was does not."""

@@ -56,6 +56,7 @@ class Limits:
     `range_bytes` is the most that one request asks for: content networks refuse to send files
     of more than 50 GB whole. `space_bytes`: how often free space is looked at. `write_s`: how long
     what came may wait for more before it is written; a process that is killed loses that much.
+    After `attempts`, the download is given up for `again_s`, then twice that, and so on.
     """
 
     stall_s: float = 30.0
@@ -64,6 +65,8 @@ class Limits:
     attempts: int = 8
     wait_s: float = 1.0
     longest_wait_s: float = 60.0
+    again_s: float = 30.0
+    longest_again_s: float = 600.0
     range_bytes: int = 8 << 30
     space_bytes: int = 32 << 20
     write_s: float = 0.25

@@ -53,8 +53,9 @@ SENTENCES: dict[str, str] = {
     "download.stalled": "{file}: next to nothing came for {seconds:.0f} seconds. " + _RESUME,
     "download.cut": "{file}: the connection was cut ({reason}). " + _RESUME,
     "download.gave_up": "{file} made no progress in {attempts} attempts ({reason}). Check the "
-    "network. " + _RESUME,
-    "download.disk_full": "{folder} has {free} bytes free, and {needed} are still needed. Free "
+    "network. What has come so far is kept, and while Twofold is open it tries again by itself; "
+    "resume the download to try at once.",
+    "download.disk_full": "{folder} has {free:,} bytes free, and {needed:,} are still needed. Free "
     "some space, or move the library to another disk with ./twofold models move. " + _RESUME,
     "download.cannot_write": "{path} cannot be written: {reason}. Check the drive and the folder's "
     "permissions. " + _RESUME,

@@ -11,10 +11,10 @@ SENTENCES: dict[str, str] = {
     "models.offline": "{path} cannot be reached: its drive is not connected, or it was moved. "
     "Connect the drive, or remove the entry.",
     "models.unreadable": "{path} cannot be read: {reason}. Check the file and its permissions.",
-    "models.name_taken": "{path} is already there and is another file, so nothing was written. "
-    "Rename it or move it away, and try again.",
+    "models.name_taken": "There is a file {path} already, so nothing was written. Rename it or "
+    "move it away, and try again.",
     "models.not_a_model": "{path} cannot be brought into the library: {reason}.",
-    "models.no_room": "{needed} bytes are needed in {folder}, and {free} are free. Free some "
+    "models.no_room": "{needed:,} bytes are needed in {folder}, and {free:,} are free. Free some "
     "space, or choose another folder with ./twofold models move.",
     "models.write_failed": "{path} could not be written or removed: {reason}. Check the folder's "
     "permissions and the drive.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,6 +124,85 @@ def test_a_lasting_fault_ends_with_a_sentence_and_what_came_is_kept(
     hub.faults.clear()
     downloading.queue.act(job.id, "resume")
     assert downloading.run(job)[0].state == "done"
+
+
+def test_a_download_that_gave_up_goes_on_by_itself_when_the_network_is_back(
+    hub: LocalHub, make: Make
+) -> None:
+    downloading = make(attempts=1, again_s=0.5)
+    hub.add(REPO, {FILE: DATA})
+    hub.fail(FILE, cut_after=150_000)
+    hub.fail(FILE, times=1000, cut_after=0)
+    job = downloading.pull(REPO)
+    assert job.failure is not None and job.failure.code == "download.gave_up"
+    assert "by itself" in job.failure.sentence
+    assert job.info().retry_at is not None
+    hub.faults.clear()  # nobody touches the queue
+    downloading.runner.start()
+    downloading.wait(lambda: downloading.queue.get(job.id).state == "done")
+    assert downloading.files() == {f"{REPO}/{FILE}": DATA}
+    assert hub.served[-1].start > 0
+    assert downloading.queue.get(job.id).failure is None
+
+
+def test_it_is_tried_again_ever_more_rarely_until_something_comes(
+    hub: LocalHub, make: Make
+) -> None:
+    downloading = make(attempts=1, again_s=100.0, longest_again_s=300.0)
+    hub.add(REPO, {FILE: DATA})
+    hub.fail(FILE, times=1000, status=503)
+
+    def waits() -> float:
+        began = time.time()
+        job = downloading.run(downloading.queue.jobs()[0])[0]
+        assert job.retry_at is not None
+        downloading.queue.try_again(job)
+        return round((job.retry_at - began) / 100)
+
+    downloading.order(REPO)
+    assert [waits() for _ in range(4)] == [1, 2, 3, 3]
+    hub.faults.clear()
+    hub.fail(FILE, cut_after=150_000)
+    hub.fail(FILE, times=1000, cut_after=0)
+    assert waits() == 1
+
+
+def test_what_no_waiting_mends_is_not_tried_again(hub: LocalHub, make: Make) -> None:
+    downloading = make(again_s=0.0)
+    hub.add(REPO, {FILE: DATA}, gated=True)
+    job = downloading.pull(REPO)
+    assert (job.state, job.retry_at) == ("failed", None)
+
+
+def test_a_failed_download_that_is_paused_or_cancelled_stays_so(hub: LocalHub, make: Make) -> None:
+    downloading = make(attempts=1, again_s=0.0)
+    hub.add(REPO, {FILE: DATA})
+    hub.fail(FILE, times=1000, status=503)
+    job = downloading.pull(REPO)
+    assert job.retry_at is not None
+    assert downloading.queue.act(job.id, "pause").retry_at is None
+    downloading.runner.start()
+    other = downloading.order(REPO)
+    hub.faults.clear()
+    downloading.wait(lambda: downloading.queue.get(other.id).state == "done")
+    assert downloading.queue.get(job.id).state == "paused"
+    assert downloading.queue.act(job.id, "cancel").state == "cancelled"
+
+
+def test_offline_mode_holds_downloads_until_it_ends(
+    hub: LocalHub, downloading: Downloading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.add(REPO, {FILE: DATA})
+    job = downloading.order(REPO)
+    asked = len(hub.requests)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    job = downloading.run(job)[0]
+    assert job.failure is not None and job.failure.code == "hub.offline"
+    downloading.runner.start()
+    time.sleep(0.5)
+    assert (downloading.queue.get(job.id).state, len(hub.requests)) == ("failed", asked)
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    downloading.wait(lambda: downloading.queue.get(job.id).state == "done")
 
 
 def test_all_parts_come_or_none_is_seen(hub: LocalHub, make: Make) -> None:
@@ -304,8 +384,6 @@ def test_only_one_process_works_the_queue(hub: LocalHub, make: Make) -> None:
 
 
 def test_a_bandwidth_limit_holds_for_all_downloads_together(hub: LocalHub, make: Make) -> None:
-    import time
-
     downloading = make(bandwidth_mib=0.5)
     for name in "ab":
         hub.add(f"x/{name}", {f"{name}-Q4_0.gguf": DATA + name.encode()})
