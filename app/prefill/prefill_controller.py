@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _probe_event: TypeAdapter[ProbeStep | Probed] = TypeAdapter(ProbeEvent)
 # A prompt read behind a long one that was known already says little about one of its length.
 MOST_CACHED = 0.25
+PLOT_LATER_MS = 200
 
 
 class PrefillController(QObject):
@@ -58,6 +59,10 @@ class PrefillController(QObject):
         self._memory: MemoryReport | None = None
         self._plot: TimePlot | None = None
         self._importing = False
+        self._plot_later = QTimer(self)
+        self._plot_later.setSingleShot(True)
+        self._plot_later.setInterval(PLOT_LATER_MS)
+        self._plot_later.timeout.connect(self._import_numpy)
         self._steps: Steps | None = None
         self._closed = False
         self._measuring: Stream | None = None
@@ -79,6 +84,7 @@ class PrefillController(QObject):
     def close(self) -> None:
         self._closed = True
         self._number += 1
+        self._plot_later.stop()
         self._view.strip.end_reading()
         if self._steps is not None:
             self._steps.stop()
@@ -96,6 +102,8 @@ class PrefillController(QObject):
 
     def refresh(self) -> None:
         """Asks what is not known yet; called each time the page comes forward."""
+        if self._closed:
+            return
         self._setting = self._context.preferences.values.path
         self._view.switch.show_chosen(self._setting)
         files = self._files()
@@ -209,13 +217,17 @@ class PrefillController(QObject):
     # The plot
 
     def _load_plot(self) -> None:
-        """The plotting library takes longer to import than a frame: it comes bit by bit."""
+        """The plotting library takes longer to import than a frame: it comes bit by bit, after
+        everything else of the page is on the screen."""
         if self._plot is None and not self._importing:
             self._importing = True
-            # What it needs that is not Qt's may be imported anywhere.
-            self._context.background.run(
-                lambda: importlib.import_module("numpy"), lambda _: self._import_plot()
-            )
+            self._plot_later.start()
+
+    def _import_numpy(self) -> None:
+        # What the library needs that is not Qt's may be imported anywhere.
+        self._context.background.run(
+            lambda: importlib.import_module("numpy"), lambda _: self._import_plot()
+        )
 
     def _import_plot(self) -> None:
         if not self._closed:

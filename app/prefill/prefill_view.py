@@ -176,7 +176,8 @@ class PrefillView(Page):
 
     def shown(self) -> None:
         if self.controller is not None:
-            self.controller.refresh()
+            # The page is painted before it is filled: both at once would be a pause.
+            QTimer.singleShot(0, self.controller, self.controller.refresh)
 
     def close_page(self) -> None:
         if self.controller is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
@@ -22,6 +22,7 @@ from app.settings.settings_controller import SettingsController
 from app.shell.context import Context
 from app.shell.page import Page
 from app.shell.scrolled import scrolled
+from app.shell.steps import Steps
 from app.shell.widgets import button, clear_layout, column, icon_button, label, row, rule
 
 WIDEST = 800
@@ -112,6 +113,7 @@ class SettingsView(Page):
         self.controller: SettingsController | None = None
         self.rows: dict[str, SettingRow] = {}
         self._sections: dict[str, QFrame] = {}
+        self._adding: Steps | None = None
         self.search = QLineEdit()
         self.search.setPlaceholderText(tr("settings.search"))
         self.search.setAccessibleName(tr("settings.search"))
@@ -150,23 +152,28 @@ class SettingsView(Page):
         self.search.setFocus()
 
     def close_page(self) -> None:
+        if self._adding is not None:
+            self._adding.stop()
         if self.controller is not None:
             self.controller.close()
 
+    @property
+    def complete(self) -> bool:
+        """Whether all settings are there: rows are added bit by bit."""
+        return self._adding is None
+
     def show_entries(self, entries: Sequence[Entry]) -> None:
         """Rows that are there show the new value, others are added."""
-        if [entry.name for entry in entries] == list(self.rows):
-            for entry in entries:
-                if self.rows[entry.name].entry != entry:
-                    self.rows[entry.name].show_entry(entry)
-            return
-        clear_layout(self._list)
-        self.rows, self._sections = {}, {}
-        for section in SECTIONS:
-            found = [entry for entry in entries if entry.section == section]
-            if found:
-                self._add_section(section, found)
-        self.filter(self.search.text())
+        missing: list[Entry] = []
+        for entry in entries:
+            row = self.rows.get(entry.name)
+            if row is None:
+                missing.append(entry)
+            elif row.entry != entry:
+                row.show_entry(entry)
+        if self._adding is not None:
+            self._adding.stop()
+        self._adding = Steps(self._add(missing), self._added, self)
 
     def filter(self, typed: str) -> None:
         """Shows the settings that the typed words are in."""
@@ -183,22 +190,44 @@ class SettingsView(Page):
             any_shown = any_shown or shown
         self.nothing.setVisible(bool(self.rows) and not any_shown)
 
-    def _add_section(self, section: str, entries: Sequence[Entry]) -> None:
+    def _add(self, entries: Sequence[Entry]) -> Iterator[None]:
+        typed = self.search.text()
+        for section in SECTIONS:
+            for entry in entries:
+                if entry.section == section:
+                    self._add_row(entry).setVisible(entry.matches(typed))
+                    yield
+
+    def _added(self) -> None:
+        self._adding = None
+        self.filter(self.search.text())
+
+    def _add_row(self, entry: Entry) -> SettingRow:
+        card = self._sections.get(entry.section)
+        if card is None:
+            card = self._make_section(entry.section)
+            self._sections[entry.section] = card
+            before = SECTIONS[: SECTIONS.index(entry.section)]
+            self._list.insertWidget(sum(name in self._sections for name in before), card)
+        made = SettingRow(entry)
+        made.edited.connect(self.edited)
+        made.reset.connect(self.reset)
+        layout = card.layout()
+        assert layout is not None
+        made.show_rule(layout.count() > 1)
+        self.rows[entry.name] = made
+        layout.addWidget(made)
+        return made
+
+    def _make_section(self, section: str) -> QFrame:
         layout = QVBoxLayout()
         layout.setContentsMargins(16, 12, 16, 6)
         layout.setSpacing(0)
         layout.addWidget(label(tr(f"sections.{section}"), "heading"))
-        for entry in entries:
-            made = SettingRow(entry)
-            made.edited.connect(self.edited)
-            made.reset.connect(self.reset)
-            self.rows[entry.name] = made
-            layout.addWidget(made)
         card = QFrame()
         card.setProperty("kind", "card")
         card.setLayout(layout)
-        self._sections[section] = card
-        self._list.addWidget(card)
+        return card
 
 
 def _keeping(widget: QWidget) -> QSizePolicy:

@@ -39,7 +39,7 @@ def page(ready_app: Application, fake: FakeEngine, qtbot: QtBot) -> SettingsView
     ready_app.window.show_page("settings")
     found = ready_app.window.findChild(SettingsView)
     assert isinstance(found, SettingsView)
-    qtbot.waitUntil(lambda: "server.port" in found.rows)
+    qtbot.waitUntil(lambda: "server.port" in found.rows and found.complete)
     return found
 
 
