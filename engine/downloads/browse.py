@@ -13,7 +13,7 @@ from engine.api.models import (
     SearchAnswer,
     Variant,
 )
-from engine.downloads.catalog import Catalog, catalog
+from engine.downloads.catalog import Catalog, Pair, catalog
 from engine.downloads.errors import BadReference
 from engine.downloads.hub import Hub, Repo
 from engine.downloads.reference import Reference, parse_reference
@@ -22,7 +22,7 @@ from engine.downloads.variants import choose, recommended, sort_files
 from engine.errors import TwofoldError
 from engine.library.fit import fit_of_facts, fits_of_sizes
 from engine.library.groups import failure_of
-from engine.library.labels import looks_like_prefiller
+from engine.library.labels import looks_like_prefiller, without_quantisation
 from engine.library.library import hub_name
 from engine.planner.facts import QUALITY_BITS, ModelFacts, assumed_prefiller, model_facts
 
@@ -76,8 +76,11 @@ class Browser:
             if one.choosable
         ]
         repo = entry.origin.repo
-        published = self._published(repo, entry.quantisation)
-        found = [] if published or installed else self._searched(repo, entry)
+        published = (
+            self._published(repo, entry.quantisation) if repo else self._published_by_name(entry)
+        )
+        name = repo.partition("/")[2] if repo else entry.name
+        found = [] if published or installed else self._searched(name)
         built = [_to_build(_bits(entry))]
         trained = [*installed, *published, *found]
         return tuple(trained if installed or published else [*trained, *built])
@@ -139,7 +142,12 @@ class Browser:
         by_name = {one.name: fit for one, fit in zip(decoders, fits, strict=True)}
         if read is not None and facts is not None:
             by_name[read.name] = fit_of_facts(profile, facts)
-        elif read is not None and failure is not None and read.name in by_name:
+        elif (
+            read is not None
+            and read.name in by_name
+            and failure is not None
+            and failure.code.startswith("gguf.")  # the size of a file that lies says nothing
+        ):
             unknown = by_name[read.name].model_copy(
                 update={"verdict": "unknown", "sentence": failure.sentence}
             )
@@ -162,27 +170,31 @@ class Browser:
             known = self._published(repo.name, variant.label)
             if not known and chosen is not None and facts is not None and not facts.experts:
                 nbytes = assumed_prefiller(facts).nbytes
-                known = [_to_build(facts.bits, nbytes)]
+                found = self._searched(repo.name.partition("/")[2])
+                known = [*found, _to_build(facts.bits, nbytes)]
             if known:
                 offers[variant.name] = tuple(known)
         return offers
 
     def _published(self, repo: str | None, label: str | None) -> list[PrefillerOffer]:
+        pairs = self._catalog.prefillers_for(repo, label)
+        return [_offered(pair, pair.expect) for pair in pairs]
+
+    def _published_by_name(self, entry: ModelEntry) -> list[PrefillerOffer]:
+        """For a file that did not come from the hub, or not through this program."""
+        pairs = self._catalog.prefillers_by_name(entry.path.name, entry.quantisation)
         return [
-            PrefillerOffer(
-                way="published",
-                repo=pair.prefiller.repo,
-                variant=pair.prefiller.folder,
-                bytes=pair.bytes,
-                expect=pair.expect,
-                scores=pair.scores,
+            _offered(
+                pair,
+                f"Trained for {pair.decoder.repo}:{pair.decoder.label}; whether this file is that "
+                f"one is checked when it is here. {pair.expect}",
             )
-            for pair in self._catalog.prefillers_for(repo, label)
+            for pair in pairs
         ]
 
-    def _searched(self, repo: str | None, entry: ModelEntry) -> list[PrefillerOffer]:
+    def _searched(self, model: str) -> list[PrefillerOffer]:
         """Repos that call themselves prefillers for the model; pairing is checked when here."""
-        base = (repo.partition("/")[2] if repo else entry.name).removesuffix("-GGUF")
+        base = without_quantisation(model.removesuffix("-GGUF"))
         try:
             found = self._hub.search(f"{base} prefiller", _SEARCHED)
         except TwofoldError as error:
@@ -200,6 +212,17 @@ class Browser:
             for one in found
             if looks_like_prefiller(one.repo)
         ]
+
+
+def _offered(pair: Pair, expect: str) -> PrefillerOffer:
+    return PrefillerOffer(
+        way="published",
+        repo=pair.prefiller.repo,
+        variant=pair.prefiller.folder,
+        bytes=pair.bytes,
+        expect=expect,
+        scores=pair.scores,
+    )
 
 
 def _to_read(variants: Sequence[Variant]) -> Variant | None:

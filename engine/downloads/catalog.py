@@ -17,6 +17,11 @@ class CatalogDecoder(_Entry):
     repo: str
     label: str
 
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.repo.partition("/")[2].removesuffix("-GGUF")
+
 
 class CatalogPrefiller(_Entry):
     """The folder of the repo that holds the prefiller's parts."""
@@ -72,6 +77,15 @@ class Catalog(_Entry):
             pair
             for pair in self.pairs
             if (pair.decoder.repo.lower(), pair.decoder.label.upper()) == wanted
+        ]
+
+    def prefillers_by_name(self, file_name: str, label: str | None) -> list[Pair]:
+        """Those for a decoder of that quantisation whose name a local file's begins with."""
+        name, wanted = file_name.lower(), (label or "").upper().removeprefix("UD-")
+        return [
+            pair
+            for pair in self.pairs
+            if wanted == pair.decoder.label.upper() and name.startswith(pair.decoder.name.lower())
         ]
 
 

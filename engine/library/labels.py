@@ -29,6 +29,11 @@ def quantisation_in(text: str) -> str | None:
     return found[-1] if found else None
 
 
+def without_quantisation(text: str) -> str:
+    """What a model is called, whatever its quantisation."""
+    return re.sub(_LABEL.pattern, "", text, flags=re.IGNORECASE).strip("-._ ")
+
+
 def part_of(file_name: str) -> Part:
     match = _PART.fullmatch(file_name)
     if match is None or not 1 <= int(match["no"]) <= int(match["count"]):

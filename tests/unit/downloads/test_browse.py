@@ -192,3 +192,36 @@ def test_an_installed_decoder_is_offered_what_the_hub_has_and_a_build(
     ]
     listing = browser(downloading).show(REPO)
     assert listing.variants[0].installed
+    shown = browser(downloading, known=pairs()).show(f"{REPO}:Q4_0").prefillers["Tiny-Q4_0"]
+    assert [(one.way, one.repo) for one in shown] == [
+        ("found", "x/Tiny-NVFP4-prefiller"),
+        ("build", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [
+        ("Tiny-UD-Q8_0.gguf", ("published", "x/Tiny-prefiller")),
+        ("tiny-chat.Q4_0.gguf", ("found", "x/Tiny-Chat-prefiller")),
+    ],
+)
+def test_a_file_from_elsewhere_finds_prefillers_by_its_name(
+    hub: LocalHub, downloading: Downloading, name: str, offered: tuple[str, str]
+) -> None:
+    hub.add("x/Tiny-Chat-prefiller", {})
+    (downloading.main / name).write_bytes(TINY)
+    (entry,) = (one for one in downloading.library.entries() if one.origin.way != "demo")
+    first = browser(downloading, known=pairs()).offers(entry)[0]
+    assert (first.way, first.repo) == offered
+    assert "checked when it is here" in first.expect
+
+
+def test_a_gated_repos_models_are_judged_by_their_size(
+    hub: LocalHub, downloading: Downloading
+) -> None:
+    hub.add(REPO, {"Tiny-Q8_0.gguf": TINY}, gated=True)
+    listing = browser(downloading).show(REPO)
+    assert listing.failure is not None and listing.failure.code == "hub.gated"
+    fit = listing.variants[0].fit
+    assert fit is not None and (fit.verdict, fit.estimated) == ("fits", True)
