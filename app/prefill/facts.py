@@ -7,7 +7,7 @@ from typing import Literal
 
 from app.i18n import numbers, tr
 from app.i18n.catalogue import has
-from engine.api.engine import MemoryReport
+from engine.api.engine import CardMemory, MemoryReport
 from engine.api.hardware import Profile
 from engine.api.plan import Plan, Remark
 from engine.api.survey import Planned
@@ -51,8 +51,9 @@ def planned_memory(plan: Plan) -> Memory:
     return _memory(pool.device, pool.total, sizes, now=False)
 
 
-def memory_now(report: MemoryReport) -> Memory | None:
-    """The host's memory as it is; None without a loaded model."""
+def memory_now(report: MemoryReport, device: str, profile: Profile) -> Memory | None:
+    """The memory of `device` as it is; None without a loaded model, and for a card whose driver
+    does not tell."""
     use = report.model
     if use is None:
         return None
@@ -63,10 +64,25 @@ def memory_now(report: MemoryReport) -> Memory | None:
         "resident": use.resident,
         "slots": use.slots_allocated,
     }
-    taken = report.machine_total - report.machine_available
-    # Weights that are mapped from their file count as available until somebody needs the room.
-    sizes["other"] = max(0, taken - min(report.worker_resident, sum(sizes.values())))
-    return _memory("CPU", report.machine_total, sizes, now=True)
+    own = sum(sizes.values())
+    if device == "CPU":
+        total, taken = report.machine_total, report.machine_total - report.machine_available
+        # Weights that are mapped from their file count as available until somebody needs the room.
+        sizes["other"] = max(0, taken - min(report.worker_resident, own))
+        return _memory(device, total, sizes, now=True)
+    card = _card_of(device, report, profile)
+    if card is None:
+        return None
+    sizes["other"] = max(0, card.total - card.free - own)
+    return _memory(device, card.total, sizes, now=True)
+
+
+def _card_of(device: str, report: MemoryReport, profile: Profile) -> CardMemory | None:
+    known = next((one for one in profile.devices if one.name == device), None)
+    if known is None or known.bus_id is None:
+        return None
+    bus_id = known.bus_id.lower()
+    return next((card for card in report.cards if card.bus_id.lower() == bus_id), None)
 
 
 def _memory(device: str, total: int, sizes: dict[MemoryPart, int], *, now: bool) -> Memory:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent, QPen
-from PySide6.QtWidgets import QGridLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app.i18n import numbers, tr
 from app.prefill.facts import Memory, MemoryPart
@@ -89,6 +91,7 @@ class MemoryBar(QWidget):
         super().__init__()
         self._head = label("", "heading", wrap=True)
         self._bar = _Bar()
+        self._sizes: dict[MemoryPart, QLabel] = {}
         self._legend = QGridLayout()
         self._legend.setHorizontalSpacing(8)
         self._legend.setVerticalSpacing(4)
@@ -109,15 +112,20 @@ class MemoryBar(QWidget):
         head = tr(key, device=device, total=numbers.size(memory.total))
         self._head.setText(head)
         self._bar.show_memory(memory)
-        clear_layout(self._legend)
+        if [part for part, _ in memory.parts] != list(self._sizes):
+            self._make_legend([part for part, _ in memory.parts])
         words: list[str] = []
-        for line, (part, size) in enumerate(memory.parts):
-            name, shown = tr(f"memory.{part}"), numbers.size(size)
-            words.append(f"{name} {shown}")
-            middle = Qt.AlignmentFlag.AlignVCenter
-            self._legend.addWidget(_Swatch(part), line, 0, middle)
-            self._legend.addWidget(label(name, "small"), line, 1)
-            self._legend.addWidget(label(shown, "small"), line, 2, Qt.AlignmentFlag.AlignRight)
+        for part, size in memory.parts:
+            self._sizes[part].setText(numbers.size(size))
+            words.append(f"{tr(f'memory.{part}')} {numbers.size(size)}")
         self._note.setText(note)
         self._note.setVisible(bool(note))
         self._bar.setAccessibleName(f"{head}: {', '.join(words)}")
+
+    def _make_legend(self, parts: Sequence[MemoryPart]) -> None:
+        clear_layout(self._legend)
+        self._sizes = {part: label("", "small") for part in parts}
+        for line, part in enumerate(parts):
+            self._legend.addWidget(_Swatch(part), line, 0, Qt.AlignmentFlag.AlignVCenter)
+            self._legend.addWidget(label(tr(f"memory.{part}"), "small"), line, 1)
+            self._legend.addWidget(self._sizes[part], line, 2, Qt.AlignmentFlag.AlignRight)

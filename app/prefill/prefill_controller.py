@@ -43,6 +43,7 @@ _probe_event: TypeAdapter[ProbeStep | Probed] = TypeAdapter(ProbeEvent)
 # A prompt read behind a long one that was known already says little about one of its length.
 MOST_CACHED = 0.25
 PLOT_LATER_MS = 200
+MEMORY_MS = 2000
 
 
 class PrefillController(QObject):
@@ -59,6 +60,10 @@ class PrefillController(QObject):
         self._memory: MemoryReport | None = None
         self._plot: TimePlot | None = None
         self._importing = False
+        self._asking_memory = False
+        self._memory_timer = QTimer(self)
+        self._memory_timer.setInterval(MEMORY_MS)
+        self._memory_timer.timeout.connect(self._ask_memory)
         self._plot_later = QTimer(self)
         self._plot_later.setSingleShot(True)
         self._plot_later.setInterval(PLOT_LATER_MS)
@@ -85,6 +90,7 @@ class PrefillController(QObject):
         self._closed = True
         self._number += 1
         self._plot_later.stop()
+        self._memory_timer.stop()
         self._view.strip.end_reading()
         if self._steps is not None:
             self._steps.stop()
@@ -117,7 +123,8 @@ class PrefillController(QObject):
         if files != self._key:
             self._key, self._plans = files, {}
         self._ask_plans()
-        self._engine.http.get("/twofold/memory", self._on_memory, _ignore)
+        self._ask_memory()
+        self._memory_timer.start()
         self._context.store.ask(ChatStore.reports, self._on_reports)
         self._load_plot()
 
@@ -185,9 +192,8 @@ class PrefillController(QObject):
 
     def _show_memory(self, planned: Planned) -> None:
         memory, plan = None, planned.plan
-        # What the engine counts is the host's; of a graphics card the plan tells.
-        if plan.device == "CPU" and self._memory is not None:
-            memory = memory_now(self._memory)
+        if self._memory is not None:
+            memory = memory_now(self._memory, plan.device, planned.profile)
         note = ""
         lent = self._memory.model.lent if self._memory and self._memory.model else plan.lent_bytes
         if lent:
@@ -195,7 +201,22 @@ class PrefillController(QObject):
         memory = memory or planned_memory(plan)
         self._view.memory.show_memory(memory, device_name(memory.device, planned.profile), note)
 
+    def _ask_memory(self) -> None:
+        """What is shown of memory is what is true now, as long as somebody sees it."""
+        seen = self._view.isVisible() and self._engine.connection is Connection.CONNECTED
+        if not seen:
+            self._memory_timer.stop()
+        elif not self._asking_memory:
+            self._asking_memory = True
+            self._engine.http.get("/twofold/memory", self._on_memory, self._on_no_memory)
+
+    def _on_no_memory(self, _: Failure) -> None:
+        self._asking_memory = False  # the plan tells of memory, too
+
     def _on_memory(self, answer: Any) -> None:
+        self._asking_memory = False
+        if self._closed:
+            return
         self._memory = MemoryReport.model_validate(answer)
         if self._is_planned():
             self._show_memory(self._plans[self._setting])
@@ -390,7 +411,3 @@ def _tier_words(plan: Plan) -> str:
 
 def _rate(disk: Disk) -> str:
     return numbers.disk_rate((disk.read_gbps or 0.0) * 1e9)
-
-
-def _ignore(_: Failure) -> None:
-    """The plan tells of memory, too."""

@@ -118,10 +118,20 @@ class TokenCount(Plain):
     context: int
 
 
+class CardMemory(Plain):
+    """A graphics card's memory as its driver counts it; `free` is what no program holds."""
+
+    bus_id: str
+    total: int
+    free: int
+
+
 class MemoryReport(Plain):
-    """The model's memory, its process's resident bytes, and the machine's, in bytes."""
+    """The model's memory, its process's resident bytes, and the machine's, in bytes. `cards` are
+    those whose driver tells."""
 
     model: MemoryUse | None
     worker_resident: int
     machine_total: int
     machine_available: int
+    cards: tuple[CardMemory, ...] = ()

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from engine.api.engine import (
+    CardMemory,
     EngineState,
     LoadProgress,
     LoadRequest,
@@ -26,6 +27,7 @@ from engine.api.engine import (
 from engine.api.failure import Failure
 from engine.api.turn import PrefillProgress
 from engine.errors import TwofoldError
+from engine.probe import nvml
 from engine.server.errors import (
     Failed,
     NothingLoaded,
@@ -37,7 +39,7 @@ from engine.server.errors import (
 )
 from engine.server.events import Broadcaster
 from engine.server.files import require_present
-from engine.server.job import Job
+from engine.server.job import Answers, Job
 from engine.server.worker_process import COMMAND_LINE, End, WorkerProcess
 from engine.worker import protocol
 
@@ -289,6 +291,10 @@ class Engine:
         self._start(self._serve(job))
         return job
 
+    def answers(self, commands: Sequence[protocol.Job], *, n: int) -> Answers:
+        """Queues a request of one or more answers, `n` for each prompt; raises as `submit`."""
+        return Answers(commands, n=n, submit=self.submit, cancel=self.cancel)
+
     def cancel(self, job: Job) -> None:
         """Stops a request, whether it runs or waits; does nothing for one that has ended."""
         if job.ended.is_set() or job.cancelled:
@@ -301,7 +307,7 @@ class Engine:
 
     async def cancel_all(self, job_id: str | None = None) -> int:
         """Stops one request or, without an id, all of them and a load. Gives how many."""
-        jobs = [job for job in self._jobs.values() if job_id in (None, job.id)]
+        jobs = [job for job in self._jobs.values() if job_id in (None, job.id, job.request_id)]
         for job in jobs:
             self.cancel(job)
         if job_id is None and self._status == "loading" and self._worker is not None:
@@ -335,6 +341,7 @@ class Engine:
             worker_resident=resident,
             machine_total=machine.total,
             machine_available=machine.available,
+            cards=await asyncio.to_thread(_card_memory, self._worker.pid if self._worker else 0),
         )
 
     async def _call(self, command: protocol.Count | protocol.Measure) -> Any:
@@ -443,3 +450,11 @@ def _retrieve(future: asyncio.Future[ModelInfo]) -> None:
     """A load that nobody waits for any more may fail in silence; its state tells."""
     if not future.cancelled():
         future.exception()
+
+
+def _card_memory(worker: int) -> tuple[CardMemory, ...]:
+    return tuple(
+        CardMemory(bus_id=bus_id, total=card.memory_total, free=card.memory_free)
+        for bus_id, card in nvml.cards(worker).items()
+        if card.memory_total is not None and card.memory_free is not None
+    )

@@ -18,8 +18,9 @@ from app.prefill.prefill_view import PrefillView
 from app.sample_machine import sample_plan
 from app.store.chats import ChatStore
 from app.theme import motion
-from engine.api.engine import MemoryReport, MemoryUse, RequestProgress
+from engine.api.engine import CardMemory, EngineState, MemoryReport, MemoryUse, RequestProgress
 from engine.api.failure import Failure
+from engine.api.hardware import Profile
 from engine.api.turn import PathSetting
 from tests.support.fake_engine import FakeEngine, progress
 
@@ -180,17 +181,58 @@ def test_a_measurement_that_fails_says_so(
     assert page.measure.text() == "Measure again"
 
 
+USE = MemoryUse(weights=4 * GB, context=GB, compute=GB, resident=2 * GB)
+CARD = CardMemory(bus_id="0000:01:00.0", total=24 * GB, free=13 * GB)
+REPORT = MemoryReport(
+    model=USE,
+    worker_resident=8 * GB,
+    machine_total=32 * GB,
+    machine_available=20 * GB,
+    cards=(CardMemory(bus_id="0000:02:00.0", total=8 * GB, free=8 * GB), CARD),
+)
+
+
+def machine(bus_id: str | None) -> Profile:
+    card = sample_plan("auto").profile.devices[0].model_copy(update={"bus_id": bus_id})
+    return sample_plan("auto").profile.model_copy(update={"devices": (card,)})
+
+
 def test_memory_adds_up_whether_planned_or_counted() -> None:
     plan = planned_memory(sample_plan("auto").plan)
     assert sum(size for _, size in plan.parts) == plan.total
-    use = MemoryUse(weights=4 * GB, context=GB, compute=GB, resident=2 * GB)
-    report = MemoryReport(
-        model=use, worker_resident=8 * GB, machine_total=32 * GB, machine_available=20 * GB
-    )
-    now = memory_now(report)
+    now = memory_now(REPORT, "CPU", machine(None))
     assert now is not None
     assert dict(now.parts)["other"] == 4 * GB
     assert sum(size for _, size in now.parts) == 32 * GB
+
+
+def test_a_cards_memory_is_what_its_driver_counts_now() -> None:
+    now = memory_now(REPORT, "CUDA0", machine("0000:01:00.0"))
+    assert now is not None and now.total == 24 * GB
+    parts = dict(now.parts)
+    assert (parts["decoder"], parts["other"], parts["free"]) == (4 * GB, 3 * GB, 13 * GB)
+    assert memory_now(REPORT, "CUDA0", machine(None)) is None
+
+
+def test_memory_is_asked_for_again_while_the_page_is_seen(
+    page: PrefillView, ready_app: Application, fake: FakeEngine, qtbot: QtBot
+) -> None:
+    profile = machine(CARD.bus_id)
+
+    def plan(body: dict[str, Any]) -> Any:
+        planned = sample_plan(body["mode"]).model_copy(update={"profile": profile})
+        return planned.model_dump(mode="json")
+
+    fake.answers["POST /twofold/plan"] = plan
+    fake.answers["GET /twofold/memory"] = REPORT.model_dump(mode="json")
+    fake.publish(EngineState(status="empty"))
+    fake.be_ready()
+    qtbot.waitUntil(lambda: "now, 24.0 GB" in words(page))
+    assert "Free\n13.0 GB" in words(page)
+    more = REPORT.model_copy(update={"cards": (CARD.model_copy(update={"free": 5 * GB}),)})
+    fake.answers["GET /twofold/memory"] = more.model_dump(mode="json")
+    qtbot.waitUntil(lambda: "Free\n5.0 GB" in words(page), timeout=10_000)
+    ready_app.window.show_page("shortcuts")
 
 
 @pytest.mark.parametrize("language", ["en", "ko"])

@@ -14,8 +14,16 @@ LONGEST_MS = 50.0
 TRIES = 3
 
 OPEN = """
-import os, sys
+import os, sys, threading
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
+
+def on_audit(event, details):
+    # Two threads that make Qt's types at once crash the process.
+    if event == "import" and details[0].startswith(("PySide6", "pyqtgraph")):
+        if threading.current_thread() is not threading.main_thread():
+            print("off the window's thread:", details[0])
+
+sys.addaudithook(on_audit)
 from pathlib import Path
 from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtWidgets import QApplication

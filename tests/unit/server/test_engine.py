@@ -16,6 +16,8 @@ from engine.api.sampling import SamplingSettings
 from engine.api.turn import AnswerText, TurnReport
 from engine.errors import TwofoldError
 from engine.gguf.errors import Unreadable
+from engine.probe import nvml
+from engine.probe.nvml import CardFacts
 from engine.server.engine import Engine
 from engine.server.errors import Failed, NothingLoaded, QueueFull, Stopping
 from engine.server.job import Job
@@ -386,6 +388,21 @@ def test_memory_is_measured_in_the_worker(run_engine: RunEngine, scripted: Scrip
             assert memory.model is not None
             assert memory.model.context > 10, "what the cache holds now"
             assert memory.worker_resident > 1 << 20
+
+    asyncio.run(check())
+
+
+def test_memory_of_cards_is_what_their_driver_counts(
+    run_engine: RunEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = CardFacts(memory_total=24_000, memory_free=20_000)
+    found = {"0000:01:00.0": known, "0000:02:00.0": CardFacts(memory_total=8_000)}
+    monkeypatch.setattr(nvml, "cards", lambda _pid: found)
+
+    async def check() -> None:
+        async with run_engine() as engine:
+            (card,) = (await engine.memory()).cards
+            assert (card.bus_id, card.total, card.free) == ("0000:01:00.0", 24_000, 20_000)
 
     asyncio.run(check())
 
