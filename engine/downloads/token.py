@@ -56,9 +56,9 @@ def keep_token(value: str | None) -> None:
     except PasswordDeleteError:
         return  # there was none
     except (KeyringError, OSError, RuntimeError) as error:
-        raise NoKeyring(
-            reason=str(error).splitlines()[0] if str(error) else "none found"
-        ) from error
+        # What follows is advice for programmers.
+        reason = str(error).splitlines()[0].partition(". ")[0] if str(error) else "none found"
+        raise NoKeyring(reason=reason) from error
 
 
 def _from_keyring() -> str | None:

@@ -21,7 +21,7 @@ from engine.library.errors import (
 )
 from engine.library.facts import read_facts
 from engine.library.groups import RememberedProblem
-from engine.library.labels import part_of
+from engine.library.labels import looks_like_projector, part_of
 from engine.library.library import Library, absolute
 
 IMPORTED = "imported"
@@ -40,12 +40,13 @@ def bring_in(
     stop: threading.Event | None = None,
 ) -> Path:
     """Makes the model at `path` (any part of a split one, or a folder with one model) an entry;
-    its vision projector comes with it. Gives the entry's path.
+    its vision projector comes with it if it is the only model there. Gives the entry's path.
 
     Raises NotAModel, FileUnreadable, NameTaken, NoRoom, WriteFailed, Stopped, or what is wrong
     with the file; then nothing has changed.
     """
     files = model_files(path)
+    files += _projectors_of(files)
     if way == "reference":
         library.database.run_many(
             "INSERT OR IGNORE INTO referenced VALUES (?)", [(os.fsencode(file),) for file in files]
@@ -114,8 +115,23 @@ def model_files(path: Path) -> list[Path]:
     return parts
 
 
+def _projectors_of(files: Sequence[Path]) -> list[Path]:
+    """Beside other models it cannot be told whose they are."""
+    others = set(files[0].parent.glob("*.gguf")) - set(files)
+    projectors = [one for one in sorted(others) if looks_like_projector(one.name)]
+    if looks_like_projector(files[0].name) or len(projectors) < len(others):
+        return []
+    width = read_facts(files[0]).width
+    found = [(one, read_facts(one)) for one in projectors]
+    return [
+        one
+        for one, facts in found
+        if facts.kind == "projector" and facts.projection in (width, None)
+    ]
+
+
 def _in_folder(folder: Path) -> list[Path]:
-    files = sorted(folder.glob("*.gguf"))
+    files = [one for one in sorted(folder.glob("*.gguf")) if not looks_like_projector(one.name)]
     sets = {tuple(part_paths(file)) for file in files}
     if len(sets) != 1:
         reason = "it holds no model" if not sets else f"it holds {len(sets)} models; name one"

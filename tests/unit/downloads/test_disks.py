@@ -37,7 +37,8 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
     command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mount)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"no small disk here ({done.stderr.strip()}): not shown on a real full disk")
+        why = done.stderr.strip().partition("\n")[0]
+        pytest.skip(f"not shown on a disk that is really full, since none can be mounted: {why}")
     yield mount
     subprocess.run(["umount", "-l", str(mount)], check=True)
 

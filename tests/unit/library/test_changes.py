@@ -25,6 +25,7 @@ from engine.library.errors import (
 from engine.library.library import Folders, Library
 from engine.library.verify import verify
 from engine.prefiller.build import build_prefiller
+from tests.support.projectors import projector
 from tests.support.split_models import write_split
 from tests.support.tiny_models import tiny_model, write_tiny
 
@@ -60,6 +61,33 @@ def test_a_split_model_is_brought_in_whole(
     assert [file.path.read_bytes() for file in entry.files] == contents
     assert [part.exists() for part in parts] == [way != "move"] * 3
     assert path.is_relative_to(main) == (way != "reference")
+
+
+@pytest.mark.parametrize("way", ["copy", "move", "reference"])
+def test_a_projector_comes_with_the_only_model_of_its_folder(
+    library: Library, outside: Path, way: ImportWay
+) -> None:
+    model = write_tiny(outside / "Tiny-Q8_0.gguf", "llama", blocks=1, width=128)
+    (outside / "mmproj-F16.gguf").write_bytes(projector(128))
+    (outside / "mmproj-other.gguf").write_bytes(projector(4096))
+    path = changes.bring_in(library, outside, way)
+    attached = entry_at(library, path).projectors
+    assert [(one.path.name, one.fits) for one in attached] == [("mmproj-F16.gguf", True)]
+    assert attached[0].path.parent == path.parent
+    assert model.exists() == (way != "move")
+    assert (outside / "mmproj-other.gguf").exists()
+
+
+def test_a_projector_beside_several_models_stays_where_it_is(
+    library: Library, outside: Path
+) -> None:
+    model = write_tiny(outside / "a.gguf", "llama", blocks=1, width=128)
+    write_tiny(outside / "b.gguf", "llama", blocks=1, width=128)
+    (outside / "mmproj-F16.gguf").write_bytes(projector(128))
+    with pytest.raises(NotAModel):
+        changes.bring_in(library, outside, "move")
+    changes.bring_in(library, model, "move")
+    assert files_below(outside) == ["b.gguf", "mmproj-F16.gguf"]
 
 
 def test_what_is_no_model_is_refused_and_nothing_changes(
@@ -149,8 +177,6 @@ def test_removing_a_reference_leaves_the_file(library: Library, outside: Path) -
 def test_a_removal_lists_what_goes_what_is_shared_and_what_is_left_behind(
     library: Library, main: Path
 ) -> None:
-    from tests.unit.library.test_library import projector
-
     folder = main / "repo"
     folder.mkdir()
     first = write_tiny(folder / "Tiny-Q8_0.gguf", "llama", blocks=1)

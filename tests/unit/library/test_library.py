@@ -19,6 +19,7 @@ from engine.library.library import Library
 from engine.prefiller.build import build_prefiller
 from tests.support.gguf_bytes import GgufBytes, f32_tensor, text, u32
 from tests.support.privileges import as_anybody
+from tests.support.projectors import projector
 from tests.support.split_models import write_split
 from tests.support.tiny_models import tiny_model, write_tiny
 
@@ -34,15 +35,6 @@ def small_gguf() -> bytes:
         ("llama.context_length", u32(512)),
     ]
     return GgufBytes(metadata, [f32_tensor("token_embd.weight", (8, 4))]).encode()  # type: ignore[arg-type]
-
-
-def projector(width: int) -> bytes:
-    keys = [
-        ("general.architecture", text("clip")),
-        ("general.type", text("mmproj")),
-        ("clip.vision.projection_dim", u32(width)),
-    ]
-    return GgufBytes(keys, [f32_tensor("v.patch_embd.weight", (8, 4))]).encode()  # type: ignore[arg-type]
 
 
 def shown(library: Library) -> dict[str, ModelEntry]:
