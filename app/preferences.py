@@ -22,6 +22,7 @@ class Preferences(BaseModel):
     font_scale: float = Field(default=1.0, ge=0.8, le=2.0)
     model: str | None = None
     prefiller: str | None = None
+    force_pairing: bool = False
     path: Literal["auto", "decoder", "resident", "odp", "autocast"] = "auto"
     sidebar_width: int = Field(default=264, ge=200, le=600)
     window: tuple[int, int, int, int] | None = None

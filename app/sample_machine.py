@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from app import sample_models
 from app.engine_client.http import Failed, Http, Then
 from app.sample_settings import sample_settings
+from engine.api.failure import Failure
+from engine.api.models import LibraryAnswer
 from engine.api.survey import Planned
 
 _PLANS: dict[str, Any] = json.loads(
@@ -25,7 +29,11 @@ def sample_report() -> dict[str, Any]:
 
 
 class StillHttp(Http):
-    """Answers at once what the pages ask; nothing leaves the program."""
+    """Answers at once what the pages ask; nothing leaves the program. `offline` is why the hub
+    cannot be asked, `library` another library than the sample's."""
+
+    offline: Failure | None = None
+    library: LibraryAnswer | None = None
 
     def get(self, path: str, then: Then, failed: Failed) -> None:
         del failed
@@ -37,6 +45,16 @@ class StillHttp(Http):
         }
         if path in answers:
             then(answers[path])
+
+    def fetch(self, path: str, body: Any, then: Callable[[bytes], None], failed: Failed) -> None:
+        if self.offline is not None and path.endswith(("/search", "/recommended")):
+            failed(self.offline)
+            return
+        answer = sample_models.answer(path, body)
+        if path == "/twofold/models" and self.library is not None:
+            answer = self.library.model_dump(mode="json")
+        if answer is not None:
+            then(json.dumps(answer).encode())
 
     def post(self, path: str, body: Any, then: Then, failed: Failed) -> None:
         if path == "/twofold/plan":

@@ -18,12 +18,14 @@ from PySide6.QtCore import QPoint, QSize
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QApplication, QScrollArea
 
+from app import sample_models
 from app.chat.answer_words import reading
 from app.diagnostics.diagnostics_view import DiagnosticsView
 from app.engine_client.client import Connection, EngineClient
 from app.engine_client.failures import failure
 from app.i18n import Language, tr
 from app.main import Application
+from app.models.models_view import ModelsView
 from app.preferences import Preferences, PreferencesFile
 from app.prefill.plot_library import importing
 from app.sample_chats import SampleChats, fill
@@ -102,6 +104,7 @@ def _starting(stage: Stage) -> None:
 
 
 def _no_model(stage: Stage) -> None:
+    stage.application.preferences.values.model = "chosen-before.gguf"
     stage.engine.put(Connection.CONNECTED, EngineState(status="empty"))
 
 
@@ -292,6 +295,86 @@ def _diagnostics_end(stage: Stage) -> None:
     _scroll_to_end(stage)
 
 
+def _models(stage: Stage, tab: str = "discover") -> ModelsView:
+    stage.ready()
+    stage.application.models.show_jobs(sample_models.jobs() if tab == "downloads" else ())
+    stage.window.show_page("models")
+    view = next(page for page in stage.window.findChildren(ModelsView))
+    view.switch.buttons[tab].click()
+    _settle()
+    return view
+
+
+def _discover(stage: Stage) -> None:
+    _models(stage)
+
+
+def _discover_found(stage: Stage) -> None:
+    view = _models(stage).discover
+    view.query.setText("qwen")
+    view.search.click()
+    _settle()
+    view.repos.rows[0].open_button.click()
+
+
+def _discover_offline(stage: Stage) -> None:
+    _still(stage).offline = sample_models.OFFLINE
+    _models(stage)
+
+
+def _library(stage: Stage) -> None:
+    view = _models(stage, "library").library
+    view.decoders.rows[2].open_button.click()
+
+
+def _library_remove(stage: Stage) -> None:
+    view = _models(stage, "library").library
+    row = view.decoders.rows[2]
+    assert row.menu is not None
+    row.menu.actions()[-1].trigger()
+
+
+def _library_import(stage: Stage) -> None:
+    view = _models(stage, "library")
+    assert view.controller is not None
+    view.controller.library.offer_import(Path("/home/ada/Downloads/gemma-4-12b-Q4_K_M.gguf"))
+
+
+def _library_empty(stage: Stage) -> None:
+    _still(stage).library = sample_models.empty_library()
+    _models(stage, "library")
+
+
+def _downloads(stage: Stage) -> None:
+    _models(stage, "downloads")
+
+
+def _downloads_empty(stage: Stage) -> None:
+    view = _models(stage)
+    view.switch.buttons["downloads"].click()
+
+
+def _still(stage: Stage) -> StillHttp:
+    http = stage.engine.http
+    assert isinstance(http, StillHttp)
+    return http
+
+
+def _first_run(stage: Stage) -> None:
+    stage.engine.put(Connection.CONNECTED, EngineState(status="empty"))
+
+
+def _first_run_offline(stage: Stage) -> None:
+    _still(stage).offline = sample_models.OFFLINE
+    _first_run(stage)
+
+
+def _first_run_downloading(stage: Stage) -> None:
+    _first_run(stage)
+    _settle()
+    stage.application.models.show_jobs(sample_models.jobs()[:1])
+
+
 def _scroll_to_end(stage: Stage) -> None:
     page = next(page for page in stage.window.findChildren(Page) if page.isVisible())
     area = page.findChild(QScrollArea)
@@ -316,6 +399,18 @@ SCENES: dict[str, Scene] = {
     "chat-composer": _composer,
     "chat-rtl": _rtl,
     "shortcuts": _shortcuts,
+    "models-discover": _discover,
+    "models-found": _discover_found,
+    "models-offline": _discover_offline,
+    "models-library": _library,
+    "models-remove": _library_remove,
+    "models-import": _library_import,
+    "models-library-empty": _library_empty,
+    "models-downloads": _downloads,
+    "models-downloads-empty": _downloads_empty,
+    "first-run": _first_run,
+    "first-run-offline": _first_run_offline,
+    "first-run-downloading": _first_run_downloading,
     "prefill": _prefill,
     "prefill-reading": _prefill_odp,
     "prefill-resident": _prefill_resident,

@@ -444,11 +444,6 @@ class ChatController(QObject):
     def choose_model(self) -> None:
         self._context.show_page("models")
 
-    def open_model_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self.view, tr("chat.open_model"), "", "GGUF (*.gguf)")
-        if path:
-            self._loader.load(Path(path))
-
     def load_demo(self) -> None:
         if (demo := self._loader.demo()) is not None:
             self._loader.load(demo)

@@ -36,11 +36,14 @@ class ModelLoader(QObject):
         path = demo_model()
         return path if path.is_file() else None
 
-    def load(self, model: Path, prefiller: Path | None = None) -> None:
+    def load(
+        self, model: Path, prefiller: Path | None = None, *, force_pairing: bool = False
+    ) -> None:
         """Loads this model now and at every start from now on."""
         values = self._preferences.values
         values.model = str(model)
         values.prefiller = str(prefiller) if prefiller is not None else None
+        values.force_pairing = force_pairing
         self._preferences.save()
         self._load_chosen()
 
@@ -65,4 +68,7 @@ class ModelLoader(QObject):
         if values.model is None or self._engine.connection is not Connection.CONNECTED:
             return
         self._asked = True
-        self._engine.load(LoadRequest(model=values.model, prefiller=values.prefiller))
+        request = LoadRequest(
+            model=values.model, prefiller=values.prefiller, force_pairing=values.force_pairing
+        )
+        self._engine.load(request)

@@ -15,7 +15,8 @@ from app.shell.page import Page
 
 @dataclass(frozen=True)
 class PageEntry:
-    """`id` is also the key of its name, `pages.<id>`; `icon` one of app/theme/icons."""
+    """`id` is also the key of its name, `pages.<id>`; `icon` one of app/theme/icons. One that comes
+    by itself has no shortcut."""
 
     id: str
     icon: str
@@ -29,8 +30,10 @@ class PageEntry:
 
 PAGES: tuple[PageEntry, ...] = (
     PageEntry("chat", "message-square", "Ctrl+1", "app.chat.chat_view", in_sidebar=False),
+    PageEntry("models", "package", "Ctrl+2", "app.models.models_view"),
     PageEntry("prefill", "gauge", "Ctrl+3", "app.prefill.prefill_view"),
     PageEntry("settings", "settings", "Ctrl+,", "app.settings.settings_view"),
     PageEntry("diagnostics", "activity", "Ctrl+5", "app.diagnostics.diagnostics_view"),
+    PageEntry("first_run", "play", "", "app.first_run.first_run_view", in_sidebar=False),
     PageEntry("shortcuts", "keyboard", "F1", "app.shell.shortcuts_page", in_sidebar=False),
 )

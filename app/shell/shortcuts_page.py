@@ -28,7 +28,9 @@ class ShortcutsPage(Page):
         grid.setColumnStretch(0, 1)
         entries = [(tr(f"shortcuts.{item.id}"), item.keys) for item in SHORTCUTS]
         entries += [
-            (tr("shortcuts.page", page=tr(f"pages.{page.id}")), page.shortcut) for page in PAGES
+            (tr("shortcuts.page", page=tr(f"pages.{page.id}")), page.shortcut)
+            for page in PAGES
+            if page.shortcut
         ]
         for line, (words, keys) in enumerate(entries):
             shown = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)

@@ -17,7 +17,9 @@ from PySide6.QtWidgets import (
 
 from app.chat.chat_controller import ChatController
 from app.chat.sidebar_controller import SidebarController
+from app.engine_client.client import Connection
 from app.i18n import tr
+from app.models.arrivals import Arrivals
 from app.shell.context import Context
 from app.shell.model_loader import ModelLoader
 from app.shell.page import Page
@@ -27,6 +29,7 @@ from app.shell.toast import Toast
 from app.shell.widgets import button
 from app.theme.theme import theme
 from app.theme.tokens import SIDEBAR_WIDTH
+from engine.api.engine import EngineState
 
 FONT_STEP = 0.1
 
@@ -39,6 +42,8 @@ class MainWindow(QMainWindow):
     def __init__(self, context: Context, loader: ModelLoader) -> None:
         super().__init__()
         self._context = context
+        self._loader = loader
+        self._first_run_shown = False
         self.setWindowTitle(tr("app.name"))
         self.setMinimumSize(720, 480)
         context.show_page = self.show_page
@@ -73,6 +78,8 @@ class MainWindow(QMainWindow):
         self.chat.stored.connect(self.sidebar.refresh)
         self.chat.opened.connect(self.sidebar.set_current)
         theme().changed.connect(self._on_theme)
+        context.engine.state_changed.connect(self._on_state)
+        self._arrivals = Arrivals(context, self)
         self._make_shortcuts()
         self._restore_place()
         self.show_page("chat")
@@ -85,13 +92,9 @@ class MainWindow(QMainWindow):
         return next(name for name, page in self._pages.items() if page is current)
 
     def show_page(self, name: str) -> None:
-        """Brings a page forward. A page that this build has not is asked of the chat."""
-        entry = next((page for page in PAGES if page.id == name), None)
+        """Brings a page forward."""
         if name not in self._pages:
-            if entry is None:
-                if name == "models":
-                    self.chat.open_model_file()
-                return
+            entry = next(page for page in PAGES if page.id == name)
             page = entry.make(self._context)
             self._pages[name] = page
             self._stack.addWidget(page)
@@ -114,6 +117,7 @@ class MainWindow(QMainWindow):
         self.activateWindow()
 
     def close_pages(self) -> None:
+        self._context.engine.state_changed.disconnect(self._on_state)
         self.chat.close()
         for name, page in self._pages.items():
             if name != "chat":
@@ -179,6 +183,8 @@ class MainWindow(QMainWindow):
             if item.everywhere:
                 QShortcut(QKeySequence(item.keys), self).activated.connect(actions[item.id])
         for page in PAGES:
+            if not page.shortcut:
+                continue
             shortcut = QShortcut(QKeySequence(page.shortcut), self)
             shortcut.activated.connect(lambda name=page.id: self.show_page(name))
 
@@ -209,6 +215,15 @@ class MainWindow(QMainWindow):
 
     def _quit(self) -> None:
         self.close()
+
+    def _on_state(self, state: EngineState) -> None:
+        """The first start's page comes once it is known that there is no model to load."""
+        connected = self._context.engine.connection is Connection.CONNECTED
+        fresh = self._loader.chosen is None and not self.chat.messages
+        if connected and state.status == "empty" and fresh and not self._first_run_shown:
+            self._first_run_shown = True
+            if self.page == "chat":
+                self.show_page("first_run")
 
     def _on_theme(self) -> None:
         self.chat.transcript.view.redraw()

@@ -1,0 +1,1 @@
+"""The page about models: find them on the hub, keep them in the library, follow the downloads."""
