@@ -75,6 +75,17 @@ class Tool(_Given):
     function: Function
 
 
+class NamedFunction(_Given):
+    name: Text
+
+
+class ToolChoice(_Given):
+    """The one tool that has to be called."""
+
+    type: Literal["function"]
+    function: NamedFunction
+
+
 class JsonSchema(_Given):
     name: Text | None = None
     schema_: dict[str, Any] = Field(alias="schema")

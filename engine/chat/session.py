@@ -195,6 +195,11 @@ class ChatSession:
         """Ends the template's process; the model stays its owner's."""
         self._template.close()
 
+    @property
+    def template(self) -> str:
+        """The chat template's source, as it is used."""
+        return self._template.source
+
     def ask(
         self,
         messages: Sequence[Message],

@@ -9,6 +9,10 @@ SENTENCES: dict[str, str] = {
         "chat, or load the model with a larger context."
     ),
     "chat.empty": "There is nothing to answer: the conversation has no messages. Write one.",
+    "chat.no_tool_form": (
+        "A call of a tool was required, and this model's template shows no known form of one. Let "
+        "the model decide (tool_choice auto), or choose another model."
+    ),
     "chat.no_tools": (
         "This model's chat template knows no tools, so it would never hear of those that were "
         "given. Leave them out, or use a model that can call tools."

@@ -72,6 +72,8 @@ def error_response(error: TwofoldError, *, close: bool = False) -> Response:
         response.headers["allow"] = str(failure.data.get("allowed", ""))
     if failure.code == "engine.queue_full":
         response.headers["retry-after"] = str(failure.data["retry_s"])
+    elif failure.code == "server.too_many_connections":
+        response.headers["retry-after"] = "1"
     elif response.status_code >= 500:
         # Asking again changes nothing until somebody loads a model.
         response.headers["x-should-retry"] = "false"

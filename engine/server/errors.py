@@ -91,6 +91,12 @@ class QueueFull(TwofoldError):
     code = "engine.queue_full"
 
 
+class TooManyConnections(TwofoldError):
+    """Data: `limit`, how many may be open."""
+
+    code = "server.too_many_connections"
+
+
 class Replaced(TwofoldError):
     """The model was unloaded or replaced before the request was done."""
 
@@ -163,6 +169,7 @@ _STATUS = {
     "survey.ended": 503,
     "engine.stopped": 503,
     "memory.out": 503,
+    "server.too_many_connections": 503,
     "server.unexpected": 500,
     "worker.unexpected": 500,
 }

@@ -1,11 +1,11 @@
-"""One request to the model, from the queue to its end, and the events on the way."""
+"""One piece of work for the model, from the queue to its end, and those that make one request."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from engine.api.failure import Failure
@@ -13,6 +13,8 @@ from engine.api.turn import PrefillProgress, TurnEvent, TurnReport
 from engine.server.errors import Failed
 from engine.worker.protocol import Job as JobCommand
 
+# Between the id of a request and the number of one of its answers.
+NUMBER = "."
 # The answer in its several forms.
 _NOT_LOGGED = {"type", "message", "answer_tokens", "stop_string"}
 
@@ -23,6 +25,7 @@ class Job:
     def __init__(self, command: JobCommand) -> None:
         self.command = command
         self.id = command.id
+        self.request_id = command.id.partition(NUMBER)[0]
         self.kind = command.type
         self.started = time.monotonic()
         self.progress: PrefillProgress | None = None
@@ -61,9 +64,7 @@ class Job:
         if self.failure is not None:
             facts["code"] = self.failure.code
         if self.report is not None:
-            told = self.report.model_dump(
-                exclude={"type", "message", "answer_tokens", "stop_string"}
-            )
+            told = self.report.model_dump(exclude=_NOT_LOGGED)
             facts |= told | {"answer_tokens": len(self.report.answer_tokens)}
         if with_texts:
             facts["prompt"] = self.command.model_dump(include={"messages", "prompt"})
@@ -83,3 +84,36 @@ class Job:
             if isinstance(event, Failure):
                 raise Failed(event)
             yield event
+
+
+class Answers:
+    """The jobs of one request, `n` for each prompt: the next is queued when the one before it has
+    ended, so that they take one place in the queue. Raises what `submit` raises."""
+
+    def __init__(
+        self,
+        commands: Sequence[JobCommand],
+        *,
+        n: int,
+        submit: Callable[[JobCommand], Job],
+        cancel: Callable[[Job], None],
+    ) -> None:
+        self.n = n
+        self._following = commands[1:]
+        self._submit, self._cancel = submit, cancel
+        self._given_up = False
+        self.job = submit(commands[0])
+        self.id = self.job.id
+
+    async def jobs(self) -> AsyncGenerator[Job]:
+        """Each job when it is queued. None follows one that was cancelled."""
+        yield self.job
+        for command in self._following:
+            if self._given_up or self.job.cancelled:
+                return
+            self.job = self._submit(command)
+            yield self.job
+
+    def cancel(self) -> None:
+        self._given_up = True
+        self._cancel(self.job)

@@ -14,8 +14,8 @@ from engine.server.answers import json_response, read
 from engine.server.context import context_of
 from engine.server.engine import Engine
 from engine.server.errors import NoEmbeddings, NoSuchModel
-from engine.server.job import Job
-from engine.server.requests import ask_command, complete_command
+from engine.server.job import Answers
+from engine.server.requests import ask_commands, complete_commands
 from engine.server.responses import ChatStream, CompletionStream, chat_completion, completion
 from engine.server.sse import EventStream, disconnected
 
@@ -37,17 +37,18 @@ async def chat_completions(request: Request) -> Response:
     engine = context.engine
     wanted = await read(request, ChatRequest)
     name = model_name(engine, wanted.model)
-    job = engine.submit(ask_command(wanted, context.settings.current, engine.new_id("chatcmpl")))
+    commands = ask_commands(wanted, context.settings.current, engine.new_id("chatcmpl"))
+    answers = engine.answers(commands, n=wanted.n or 1)
     if not wanted.stream:
-        answer = await unless_gone(request, engine, job, chat_completion(job, name))
+        answer = await unless_gone(request, answers, chat_completion(answers, name))
         return json_response(answer) if answer else Response()
     stream = ChatStream(
-        job,
+        answers,
         name,
         include_usage=includes_usage(wanted.stream_options),
         include_events=wanted.twofold.events,
     )
-    return await streamed(request, engine, job, stream.texts)
+    return await streamed(request, answers, stream.texts)
 
 
 async def completions(request: Request) -> Response:
@@ -55,20 +56,20 @@ async def completions(request: Request) -> Response:
     engine = context.engine
     wanted = await read(request, CompletionRequest)
     name = model_name(engine, wanted.model)
-    command = complete_command(wanted, context.settings.current, engine.new_id("cmpl"))
-    job = engine.submit(command)
-    echo = command.prompt if wanted.echo else ""
+    commands = complete_commands(wanted, context.settings.current, engine.new_id("cmpl"))
+    answers = engine.answers(commands, n=wanted.n or 1)
+    echo = bool(wanted.echo)
     if not wanted.stream:
-        answer = await unless_gone(request, engine, job, completion(job, name, echo=echo))
+        answer = await unless_gone(request, answers, completion(answers, name, echo=echo))
         return json_response(answer) if answer else Response()
     stream = CompletionStream(
-        job,
+        answers,
         name,
         echo=echo,
         include_usage=includes_usage(wanted.stream_options),
         include_events=wanted.twofold.events,
     )
-    return await streamed(request, engine, job, stream.texts)
+    return await streamed(request, answers, stream.texts)
 
 
 async def embeddings(request: Request) -> Response:
@@ -92,27 +93,25 @@ def includes_usage(options: StreamOptions | None) -> bool:
 
 
 async def streamed(
-    request: Request, engine: Engine, job: Job, texts: Callable[[], AsyncGenerator[str]]
+    request: Request, answers: Answers, texts: Callable[[], AsyncGenerator[str]]
 ) -> Response:
-    """A stream of the job's texts. Raises Failed for a request that the model refuses at once."""
-    await unless_gone(request, engine, job, job.begun(FIRST_EVENT_S))
-    return EventStream(texts(), on_end=lambda: engine.cancel(job))
+    """A stream of the answers' texts. Raises Failed for what the model refuses at once."""
+    await unless_gone(request, answers, answers.job.begun(FIRST_EVENT_S))
+    return EventStream(texts(), on_end=answers.cancel)
 
 
-async def unless_gone(
-    request: Request, engine: Engine, job: Job, work: Coroutine[Any, Any, R]
-) -> R | None:
-    """What `work` gives. Stops the job if the client goes first, or if `work` fails."""
+async def unless_gone(request: Request, answers: Answers, work: Coroutine[Any, Any, R]) -> R | None:
+    """What `work` gives. Stops the answers if the client goes first, or if `work` fails."""
     working = asyncio.create_task(work)
     gone = asyncio.create_task(disconnected(request.receive))
     try:
         await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        engine.cancel(job)
+        answers.cancel()
         return None
     except BaseException:
-        engine.cancel(job)
+        answers.cancel()
         raise
     finally:
         gone.cancel()

@@ -1,29 +1,37 @@
-"""uvicorn's HTTP/1.1 protocol, with a limit on how long a request's headers may take."""
+"""uvicorn's HTTP/1.1 protocol, with limits on connections and on how long headers may take."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from engine.server.answers import error_response
+from engine.server.errors import TooManyConnections
 
-class TimedProtocol(H11Protocol):
-    """Closes a connection that does not get a request's headers across in time.
+
+class LimitedProtocol(H11Protocol):
+    """Closes a connection that does not get a request's headers across in time, and answers those
+    beyond `most_connections` with an error in the form that all others have.
 
     uvicorn bounds the pause between requests, but neither the first request's headers nor those
-    of a later one once a byte of it has come.
+    of a later one once a byte of it has come; and its own limit answers in plain text.
     """
 
     header_timeout_s: float = 10.0
+    most_connections: int = 100
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._deadline: asyncio.TimerHandle | None = None
+        self._served: ASGIApp = self.app
 
     @classmethod
-    def with_timeout(cls, seconds: float) -> type[TimedProtocol]:
-        return type("TimedProtocol", (cls,), {"header_timeout_s": seconds})
+    def limited(cls, *, header_timeout_s: float, connections: int) -> type[LimitedProtocol]:
+        limits = {"header_timeout_s": header_timeout_s, "most_connections": connections}
+        return type("LimitedProtocol", (cls,), limits)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -32,6 +40,8 @@ class TimedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self._deadline is None and not self._busy():
             self._wait_for_headers()
+        crowded = len(self.connections) > self.most_connections
+        self.app = self._refusal() if crowded else self._served
         super().data_received(data)
         if self._busy():
             self._stop_waiting()
@@ -39,6 +49,9 @@ class TimedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
+
+    def _refusal(self) -> ASGIApp:
+        return error_response(TooManyConnections(limit=self.most_connections), close=True)
 
     def _busy(self) -> bool:
         """Whether a request is being read or answered."""

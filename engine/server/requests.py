@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -14,28 +14,32 @@ from engine.api.openai import (
     Content,
     OtherPart,
     ResponseFormat,
+    ToolChoice,
 )
 from engine.api.sampling import SamplingSettings
 from engine.server.errors import BadRequest, Unsupported
+from engine.server.job import NUMBER
 from engine.settings import GenerationSettings, Settings
 from engine.worker.protocol import Ask, Complete
 
+J = TypeVar("J", Ask, Complete)
+
+# As many prompts as answers: OpenAI's own limit.
+MOST_ANSWERS = 128
 # OpenAI allows 0 for "only the likeliest"; the sampler wants a positive share.
 _LEAST_TOP_P = 1e-6
 
 
-def ask_command(request: ChatRequest, settings: Settings, job_id: str) -> Ask:
-    """Raises BadRequest or Unsupported."""
+def ask_commands(request: ChatRequest, settings: Settings, job_id: str) -> list[Ask]:
+    """One for each answer. Raises BadRequest or Unsupported."""
     _refuse_common(request)
     if request.top_logprobs and not request.logprobs:
         raise BadRequest(field="top_logprobs", problem="it needs logprobs to be true")
     tools = request.tools if request.tools and request.tool_choice != "none" else []
-    if request.tool_choice not in (None, "none", "auto"):
-        raise Unsupported(field="tool_choice", why="the model decides whether it calls a tool")
     options = dict(request.chat_template_kwargs)
     if request.reasoning_effort is not None:
         options["reasoning_effort"] = request.reasoning_effort
-    return Ask(
+    command = Ask(
         id=job_id,
         messages=tuple(
             _message(message, f"messages.{index}") for index, message in enumerate(request.messages)
@@ -49,9 +53,30 @@ def ask_command(request: ChatRequest, settings: Settings, job_id: str) -> Ask:
         path=request.twofold.path or settings.engine.path,
         template_options=options,
         tools=tuple(tool.model_dump(exclude_none=True) for tool in tools),
+        must_call=_must_call(request),
         continue_last=request.twofold.continue_last,
         json_schema=_schema(request.response_format),
     )
+    return repeated(command, request.n)
+
+
+def _must_call(request: ChatRequest) -> tuple[str, ...]:
+    """The tools of which the answer has to call one; none if the model may decide."""
+    choice, names = request.tool_choice, [tool.function.name for tool in request.tools or ()]
+    if choice in (None, "none", "auto"):
+        return ()
+    if not names:
+        raise BadRequest(field="tool_choice", problem="there are no tools to call")
+    if choice == "required":
+        return tuple(names)
+    try:
+        wanted = ToolChoice.model_validate(choice).function.name
+    except ValidationError:
+        why = 'it is "none", "auto", "required" or a function by its name'
+        raise Unsupported(field="tool_choice", why=why) from None
+    if wanted not in names:
+        raise BadRequest(field="tool_choice", problem=f"no tool is called {wanted!r}")
+    return (wanted,)
 
 
 def _schema(wanted: ResponseFormat | None) -> dict[str, Any] | None:
@@ -64,34 +89,48 @@ def _schema(wanted: ResponseFormat | None) -> dict[str, Any] | None:
     return wanted.json_schema.schema_
 
 
-def complete_command(request: CompletionRequest, settings: Settings, job_id: str) -> Complete:
-    """Raises BadRequest or Unsupported."""
+def complete_commands(
+    request: CompletionRequest, settings: Settings, job_id: str
+) -> list[Complete]:
+    """One for each answer: `n` for each prompt. Raises BadRequest or Unsupported."""
     _refuse_common(request)
-    prompt = request.prompt
-    if isinstance(prompt, list):
-        if len(prompt) != 1:
-            raise Unsupported(field="prompt", why="one prompt is answered at a time")
-        prompt = prompt[0]
+    prompts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
+    if not 1 <= len(prompts) <= MOST_ANSWERS:
+        problem = f"from one to {MOST_ANSWERS} prompts are answered"
+        raise BadRequest(field="prompt", problem=problem)
     if request.suffix:
         raise Unsupported(field="suffix", why="text is only continued, not filled in")
-    if request.best_of not in (None, 1):
-        raise Unsupported(field="best_of", why="one answer is written for each request")
-    return Complete(
-        id=job_id,
-        prompt=prompt,
-        sampling=_sampling(
-            request,
-            settings.generation,
-            max_tokens=request.max_tokens,
-            logprobs=request.logprobs,
-        ),
-        path=request.twofold.path or settings.engine.path,
+    if request.best_of not in (None, request.n or 1):
+        raise Unsupported(field="best_of", why="all answers that are written are given")
+    sampling = _sampling(
+        request, settings.generation, max_tokens=request.max_tokens, logprobs=request.logprobs
     )
+    path = request.twofold.path or settings.engine.path
+    commands: list[Complete] = []
+    for prompt in prompts:
+        one = Complete(id=job_id, prompt=prompt, sampling=sampling, path=path)
+        commands += repeated(one, request.n)
+    return [_numbered(command, index) for index, command in enumerate(commands)]
+
+
+def repeated(command: J, n: int | None) -> list[J]:
+    """The command for each of `n` answers; a seed that was given counts up, or all were equal."""
+    seed = command.sampling.seed
+    commands: list[J] = []
+    for index in range(n or 1):
+        following = None if seed is None else (seed + index) % 2**32
+        sampling = command.sampling.model_copy(update={"seed": following})
+        commands.append(_numbered(command.model_copy(update={"sampling": sampling}), index))
+    return commands
+
+
+def _numbered(command: J, index: int) -> J:
+    """Answers after the first have the request's id and a number."""
+    job_id = command.id.partition(NUMBER)[0]
+    return command.model_copy(update={"id": f"{job_id}{NUMBER}{index}" if index else job_id})
 
 
 def _refuse_common(request: ChatRequest | CompletionRequest) -> None:
-    if request.n not in (None, 1):
-        raise Unsupported(field="n", why="one answer is written for each request")
     if request.logit_bias:
         raise Unsupported(field="logit_bias", why="single tokens cannot be made likelier")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Sequence
 
 from pydantic import BaseModel
 
@@ -37,7 +38,8 @@ from engine.api.turn import (
 )
 from engine.errors import TwofoldError
 from engine.server.answers import error_event
-from engine.server.job import Job
+from engine.server.job import Answers, Job
+from engine.worker.protocol import Complete
 
 DONE = "[DONE]"
 
@@ -58,6 +60,21 @@ def usage(report: TurnReport) -> Usage:
         reason_code=report.reason_code,
         bytes_read=report.bytes_read,
     )
+
+
+def usage_of(reports: Sequence[TurnReport], n: int) -> Usage:
+    """Of all answers to one request, `n` to each prompt, which counts once. How a prompt was read
+    is the first answer's."""
+    first = usage(reports[0])
+    prompts = sum(report.prompt_tokens for report in reports[::n])
+    written = sum(len(report.answer_tokens) for report in reports)
+    counts = {
+        "prompt_tokens": prompts,
+        "completion_tokens": written,
+        "total_tokens": prompts + written,
+        "bytes_read": sum(report.bytes_read for report in reports),
+    }
+    return first.model_copy(update=counts)
 
 
 def finish_reason(report: TurnReport) -> FinishReason:
@@ -118,34 +135,39 @@ async def _finished(job: Job) -> tuple[TurnReport, list[TokenSampled]]:
 # --- chat ----------------------------------------------------------------------------------------
 
 
-async def chat_completion(job: Job, model: str) -> ChatCompletion:
+async def chat_completion(answers: Answers, model: str) -> ChatCompletion:
     """Raises Failed."""
-    report, sampled = await _finished(job)
-    message = report.message
+    reports: list[TurnReport] = []
+    choices: list[Choice] = []
+    async for job in answers.jobs():
+        report, sampled = await _finished(job)
+        choices.append(_choice(report, sampled, len(reports)))
+        reports.append(report)
     return ChatCompletion(
-        id=job.id,
+        id=answers.id,
         created=int(time.time()),
         model=model,
-        choices=[
-            Choice(
-                message=SentMessage(
-                    content=message.content or (None if message.tool_calls else ""),
-                    reasoning_content=message.reasoning,
-                    tool_calls=[
-                        SentToolCall(
-                            id=call.id,
-                            function=SentFunction(name=call.name, arguments=call.arguments),
-                        )
-                        for call in message.tool_calls
-                    ]
-                    or None,
-                ),
-                logprobs=_logprobs(sampled),
-                finish_reason=finish_reason(report),
-            )
-        ],
-        usage=usage(report),
-        twofold=report,
+        choices=choices,
+        usage=usage_of(reports, answers.n),
+        twofold=reports[0],
+    )
+
+
+def _choice(report: TurnReport, sampled: list[TokenSampled], index: int) -> Choice:
+    message = report.message
+    calls = [
+        SentToolCall(id=call.id, function=SentFunction(name=call.name, arguments=call.arguments))
+        for call in message.tool_calls
+    ]
+    return Choice(
+        index=index,
+        message=SentMessage(
+            content=message.content or (None if calls else ""),
+            reasoning_content=message.reasoning,
+            tool_calls=calls or None,
+        ),
+        logprobs=_logprobs(sampled),
+        finish_reason=finish_reason(report),
     )
 
 
@@ -167,40 +189,79 @@ def _chance(chance: TokenChance) -> TopLogprob:
     return TopLogprob(token=chance.token, bytes=list(chance.bytes), logprob=chance.logprob)
 
 
-class ChatStream:
-    """The chunks of one answer, as JSON texts."""
+class _Stream(ABC):
+    """The chunks of one request's answers, one after the other, as JSON texts."""
 
-    def __init__(self, job: Job, model: str, *, include_usage: bool, include_events: bool) -> None:
-        self._job = job
+    def __init__(
+        self, answers: Answers, model: str, *, include_usage: bool, include_events: bool
+    ) -> None:
+        self._answers = answers
         self._model = model
         self._created = int(time.time())
         self._include_usage = include_usage
         self._include_events = include_events
+        self._reports: list[TurnReport] = []
         self._collector = LogprobCollector()
-        self._calls = 0
+
+    @property
+    def _index(self) -> int:
+        """The answer that is being written."""
+        return len(self._reports)
 
     async def texts(self) -> AsyncGenerator[str]:
         """Ends with `[DONE]`; a failure is an event before it."""
-        yield self._chunk(Delta(role="assistant", content=""))
-        async for text in _told(self._job, self._texts_of):
-            yield text
+        try:
+            async for job in self._answers.jobs():
+                self._collector = LogprobCollector()
+                for text in self._beginning():
+                    yield text
+                async for event in job.events():
+                    for text in self._told(event):
+                        yield text
+            if self._include_usage:
+                yield self._usage(usage_of(self._reports, self._answers.n))
+        except TwofoldError as error:
+            yield error_event(error)
+        yield DONE
 
-    def _texts_of(self, event: TurnEvent) -> list[str]:
-        sampled = self._collector.take(event)
+    def _told(self, event: TurnEvent) -> list[str]:
+        texts = self._texts_of(event, self._collector.take(event))
+        if self._include_events:
+            texts.append(self._event(event))
+        if isinstance(event, TurnReport):
+            self._reports.append(event)
+        return texts
+
+    @abstractmethod
+    def _beginning(self) -> list[str]: ...
+
+    @abstractmethod
+    def _texts_of(self, event: TurnEvent, sampled: list[TokenSampled]) -> list[str]: ...
+
+    @abstractmethod
+    def _event(self, event: TurnEvent) -> str: ...
+
+    @abstractmethod
+    def _usage(self, usage: Usage) -> str: ...
+
+
+class ChatStream(_Stream):
+    _calls = 0
+
+    def _beginning(self) -> list[str]:
+        self._calls = 0
+        return [self._chunk(Delta(role="assistant", content=""))]
+
+    def _texts_of(self, event: TurnEvent, sampled: list[TokenSampled]) -> list[str]:
         if isinstance(event, AnswerText):
             return [self._chunk(Delta(content=event.text), logprobs=_logprobs(sampled))]
         if isinstance(event, ReasoningText):
             return [self._chunk(Delta(reasoning_content=event.text))]
         if isinstance(event, ToolCallMade):
             return [self._call(event)]
-        texts: list[str] = []
         if isinstance(event, TurnReport):
-            texts.append(self._chunk(Delta(), finish=finish_reason(event)))
-        if self._include_events:
-            texts.append(self._dump([], twofold=event))
-        if isinstance(event, TurnReport) and self._include_usage:
-            texts.append(self._dump([], usage=usage(event)))
-        return texts
+            return [self._chunk(Delta(), finish=finish_reason(event))]
+        return []
 
     def _call(self, event: ToolCallMade) -> str:
         call = SentToolCall(
@@ -211,6 +272,12 @@ class ChatStream:
         self._calls += 1
         return self._chunk(Delta(tool_calls=[call]))
 
+    def _event(self, event: TurnEvent) -> str:
+        return self._dump([], twofold=event)
+
+    def _usage(self, usage: Usage) -> str:
+        return self._dump([], usage=usage)
+
     def _chunk(
         self,
         delta: Delta,
@@ -218,7 +285,10 @@ class ChatStream:
         logprobs: Logprobs | None = None,
         finish: FinishReason | None = None,
     ) -> str:
-        return self._dump([ChunkChoice(delta=delta, logprobs=logprobs, finish_reason=finish)])
+        choice = ChunkChoice(
+            index=self._index, delta=delta, logprobs=logprobs, finish_reason=finish
+        )
+        return self._dump([choice])
 
     def _dump(
         self,
@@ -228,7 +298,7 @@ class ChatStream:
         twofold: TurnEvent | None = None,
     ) -> str:
         chunk = ChatCompletionChunk(
-            id=self._job.id,
+            id=self._answers.id,
             created=self._created,
             model=self._model,
             choices=choices,
@@ -241,23 +311,33 @@ class ChatStream:
 # --- completions ---------------------------------------------------------------------------------
 
 
-async def completion(job: Job, model: str, *, echo: str) -> Completion:
-    """`echo` is put before the text. Raises Failed."""
-    report, sampled = await _finished(job)
+async def completion(answers: Answers, model: str, *, echo: bool) -> Completion:
+    """`echo` puts each prompt before its text. Raises Failed."""
+    reports: list[TurnReport] = []
+    choices: list[CompletionChoice] = []
+    async for job in answers.jobs():
+        report, sampled = await _finished(job)
+        before = _prompt(job) if echo else ""
+        choice = CompletionChoice(
+            index=len(reports),
+            text=before + report.message.content,
+            logprobs=_text_logprobs(sampled, len(before)),
+            finish_reason=finish_reason(report),
+        )
+        choices.append(choice)
+        reports.append(report)
     return Completion(
-        id=job.id,
+        id=answers.id,
         created=int(time.time()),
         model=model,
-        choices=[
-            CompletionChoice(
-                text=echo + report.message.content,
-                logprobs=_text_logprobs(sampled, len(echo)),
-                finish_reason=finish_reason(report),
-            )
-        ],
-        usage=usage(report),
-        twofold=report,
+        choices=choices,
+        usage=usage_of(reports, answers.n),
+        twofold=reports[0],
     )
+
+
+def _prompt(job: Job) -> str:
+    return job.command.prompt if isinstance(job.command, Complete) else ""
 
 
 def _text_logprobs(sampled: list[TokenSampled], offset: int) -> TextLogprobs | None:
@@ -275,44 +355,53 @@ def _text_logprobs(sampled: list[TokenSampled], offset: int) -> TextLogprobs | N
     )
 
 
-class CompletionStream:
-    """The chunks of one completion, as JSON texts."""
+class CompletionStream(_Stream):
+    """`echo` puts each prompt before its text."""
 
     def __init__(
-        self, job: Job, model: str, *, echo: str, include_usage: bool, include_events: bool
+        self,
+        answers: Answers,
+        model: str,
+        *,
+        echo: bool,
+        include_usage: bool,
+        include_events: bool,
     ) -> None:
-        self._job = job
-        self._model = model
-        self._created = int(time.time())
+        super().__init__(answers, model, include_usage=include_usage, include_events=include_events)
         self._echo = echo
-        self._include_usage = include_usage
-        self._include_events = include_events
-        self._collector = LogprobCollector()
-        self._length = len(echo)
+        self._length = 0
 
-    async def texts(self) -> AsyncGenerator[str]:
-        """Ends with `[DONE]`; a failure is an event before it."""
-        if self._echo:
-            yield self._dump([CompletionChoice(text=self._echo)])
-        async for text in _told(self._job, self._texts_of):
-            yield text
+    def _beginning(self) -> list[str]:
+        before = _prompt(self._answers.job) if self._echo else ""
+        self._length = len(before)
+        return [self._chunk(before)] if before else []
 
-    def _texts_of(self, event: TurnEvent) -> list[str]:
-        sampled = self._collector.take(event)
+    def _texts_of(self, event: TurnEvent, sampled: list[TokenSampled]) -> list[str]:
         if isinstance(event, AnswerText):
             logprobs = _text_logprobs(sampled, self._length)
             self._length += len(event.text)
-            return [self._dump([CompletionChoice(text=event.text, logprobs=logprobs)])]
-        texts: list[str] = []
+            return [self._chunk(event.text, logprobs=logprobs)]
         if isinstance(event, TurnReport):
-            texts.append(
-                self._dump([CompletionChoice(text="", finish_reason=finish_reason(event))])
-            )
-        if self._include_events:
-            texts.append(self._dump([], twofold=event))
-        if isinstance(event, TurnReport) and self._include_usage:
-            texts.append(self._dump([], usage=usage(event)))
-        return texts
+            return [self._chunk("", finish=finish_reason(event))]
+        return []
+
+    def _event(self, event: TurnEvent) -> str:
+        return self._dump([], twofold=event)
+
+    def _usage(self, usage: Usage) -> str:
+        return self._dump([], usage=usage)
+
+    def _chunk(
+        self,
+        text: str,
+        *,
+        logprobs: TextLogprobs | None = None,
+        finish: FinishReason | None = None,
+    ) -> str:
+        choice = CompletionChoice(
+            index=self._index, text=text, logprobs=logprobs, finish_reason=finish
+        )
+        return self._dump([choice])
 
     def _dump(
         self,
@@ -322,7 +411,7 @@ class CompletionStream:
         twofold: TurnEvent | None = None,
     ) -> str:
         chunk = Completion(
-            id=self._job.id,
+            id=self._answers.id,
             created=self._created,
             model=self._model,
             choices=choices,
@@ -330,17 +419,6 @@ class CompletionStream:
             twofold=twofold,
         )
         return _json(chunk)
-
-
-async def _told(job: Job, texts_of: Callable[[TurnEvent], list[str]]) -> AsyncGenerator[str]:
-    """The texts of all events, the failure's if there is one, and the end."""
-    try:
-        async for event in job.events():
-            for text in texts_of(event):
-                yield text
-    except TwofoldError as error:
-        yield error_event(error)
-    yield DONE
 
 
 def _json(chunk: BaseModel) -> str:

@@ -16,7 +16,7 @@ from engine.server.context import Context
 from engine.server.engine import Engine
 from engine.server.errors import CannotListen, PortTaken
 from engine.server.lazy_models import LazyModels
-from engine.server.protocol import TimedProtocol
+from engine.server.protocol import LimitedProtocol
 from engine.settings import ServerSettings
 from engine.settings_store import SettingsStore
 
@@ -88,7 +88,9 @@ async def serve(
     settings = store.current.server
     config = uvicorn.Config(
         app,
-        http=TimedProtocol.with_timeout(settings.header_timeout_s),
+        http=LimitedProtocol.limited(
+            header_timeout_s=settings.header_timeout_s, connections=settings.connections
+        ),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -96,7 +98,6 @@ async def serve(
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        limit_concurrency=settings.connections,
         timeout_keep_alive=int(settings.idle_timeout_s),
         timeout_graceful_shutdown=GRACE_S,
     )

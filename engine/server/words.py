@@ -63,6 +63,10 @@ SENTENCES: dict[str, str] = {
         "Port {port} at {host} is taken, perhaps by another engine that still runs. End that, or "
         "choose another port; 0 takes a free one."
     ),
+    "server.too_many_connections": (
+        "More than {limit} connections are open, so this one is not served. Close some, or raise "
+        "server.connections and start the server again."
+    ),
     "server.unexpected": "The server met a mistake of its own ({kind}). " + _REPORT,
     "worker.aborted": (
         "The model library gave up ({last_line}) while the model was {doing}, and its process "

@@ -14,6 +14,7 @@ from engine.api.turn import PrefillProgress, TurnEvent
 from engine.chat.cancellation import Cancellation
 from engine.chat.session import ChatSession
 from engine.chat.template import ChatTemplate
+from engine.chat.tools import form_of
 from engine.errors import TwofoldError
 from engine.runtime.owner import OwnerThread
 from engine.words import sentence
@@ -37,6 +38,7 @@ from engine.worker.protocol import (
     Measured,
     Reply,
 )
+from engine.worker.tool_grammar import call_grammar
 
 Send = Callable[[Reply], None]
 
@@ -149,7 +151,7 @@ class ModelHost:
         if isinstance(command, Ask):
             self._session.ask(
                 command.messages,
-                _with_grammar(command),
+                _with_grammar(command, self._session.template),
                 command.path,
                 on_event,
                 cancellation=cancellation,
@@ -191,10 +193,14 @@ class ModelHost:
         self._send(Counted(id=command.id, tokens=tuple(tokens)))
 
 
-def _with_grammar(command: Ask) -> SamplingSettings:
-    if command.json_schema is None:
-        return command.sampling
-    return command.sampling.model_copy(update={"grammar": grammar_of(command.json_schema)})
+def _with_grammar(command: Ask, template: str) -> SamplingSettings:
+    """The sampling with what the answer has to follow, if anything."""
+    grammar: str | None = None
+    if command.must_call and "tools" in template:  # else the session refuses them
+        grammar = call_grammar(form_of(template), template, command.tools, command.must_call)
+    elif command.json_schema is not None:
+        grammar = grammar_of(command.json_schema)
+    return command.sampling.model_copy(update={"grammar": grammar}) if grammar else command.sampling
 
 
 class NotLoaded(TwofoldError):

@@ -35,6 +35,7 @@ class Ask(_Line):
     path: PathSetting
     template_options: dict[str, Any] = {}
     tools: tuple[dict[str, Any], ...] = ()
+    must_call: tuple[str, ...] = ()
     continue_last: bool = False
     json_schema: dict[str, Any] | None = None
 

@@ -181,7 +181,12 @@ def test_no_more_connections_than_allowed_are_served(server: RunningServer) -> N
     try:
         with connect(server) as late:
             late.sendall(head(server, "/v1/models"))
-            assert status(reply(late)) in (0, 503)
+            answer = reply(late)
+        assert status(answer) == 503
+        assert b"retry-after: 1" in answer.lower()
+        error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        assert error["code"] == "server.too_many_connections"
+        assert error["data"] == {"limit": 30}
     finally:
         for connection in connections:
             connection.close()

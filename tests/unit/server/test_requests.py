@@ -9,7 +9,7 @@ import pytest
 from engine.api.openai import ChatRequest, CompletionRequest
 from engine.errors import TwofoldError
 from engine.server.errors import BadRequest, Unsupported
-from engine.server.requests import ask_command, complete_command
+from engine.server.requests import ask_commands, complete_commands
 from engine.settings import EngineSettings, GenerationSettings, Settings
 from engine.worker.protocol import Ask, Complete
 
@@ -19,12 +19,18 @@ IMAGE = {"role": "user", "content": [{"type": "image_url"}]}
 
 def ask(settings: Settings | None = None, **fields: Any) -> Ask:
     request = ChatRequest.model_validate({"messages": [USER], **fields})
-    return ask_command(request, settings or Settings(), "id")
+    [command] = ask_commands(request, settings or Settings(), "id")
+    return command
+
+
+def complete_all(**fields: Any) -> list[Complete]:
+    request = CompletionRequest.model_validate({"prompt": "Once", **fields})
+    return complete_commands(request, Settings(), "id")
 
 
 def complete(**fields: Any) -> Complete:
-    request = CompletionRequest.model_validate({"prompt": "Once", **fields})
-    return complete_command(request, Settings(), "id")
+    [command] = complete_all(**fields)
+    return command
 
 
 def test_sampling_fields_are_taken_over() -> None:
@@ -112,7 +118,6 @@ def test_logprobs_ask_for_the_likeliest() -> None:
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"n": 2}, "n"),
         ({"logit_bias": {"5": 1.0}}, "logit_bias"),
         ({"tool_choice": "required", "tools": []}, "tool_choice"),
         (
@@ -133,12 +138,44 @@ def test_what_cannot_be_served_is_refused_by_name(fields: dict[str, Any], field:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"prompt": ["a", "b"]}, {"suffix": "x"}, {"best_of": 2}, {"n": 3}]
+    ("fields", "field"),
+    [
+        ({"prompt": []}, "prompt"),
+        ({"prompt": ["a"] * 129}, "prompt"),
+        ({"suffix": "x"}, "suffix"),
+        ({"best_of": 2}, "best_of"),
+        ({"logit_bias": {"5": 1.0}}, "logit_bias"),
+    ],
 )
-def test_completions_refuse_what_they_cannot_do(fields: dict[str, Any]) -> None:
-    with pytest.raises(Unsupported):
+def test_completions_refuse_what_they_cannot_do(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(TwofoldError) as refused:
         complete(**fields)
+    assert refused.value.data["field"] == field
 
 
-def test_a_prompt_may_be_a_list_of_one() -> None:
-    assert complete(prompt=["Once"]).prompt == "Once"
+def test_several_answers_are_as_many_commands_with_seeds_of_their_own() -> None:
+    request = ChatRequest.model_validate({"messages": [USER], "n": 3, "seed": 2**32 - 2})
+    commands = ask_commands(request, Settings(), "id")
+    assert [command.sampling.seed for command in commands] == [2**32 - 2, 2**32 - 1, 0]
+    assert [command.id for command in commands] == ["id", "id.1", "id.2"]
+    assert {command.sampling.seed for command in complete_all(n=2)} == {None}
+
+
+def test_each_of_several_prompts_gets_its_answers() -> None:
+    commands = complete_all(prompt=["a", "b"], n=2, best_of=2)
+    assert [command.prompt for command in commands] == ["a", "a", "b", "b"]
+    assert [command.id for command in commands] == ["id", "id.1", "id.2", "id.3"]
+
+
+def test_a_tool_that_has_to_be_called_is_named() -> None:
+    tools = [{"type": "function", "function": {"name": name}} for name in ("look", "wait")]
+    named = {"type": "function", "function": {"name": "wait"}}
+    assert ask(tools=tools).must_call == ask(tools=tools, tool_choice="auto").must_call == ()
+    assert ask(tools=tools, tool_choice="required").must_call == ("look", "wait")
+    command = ask(tools=tools, tool_choice=named)
+    assert command.must_call == ("wait",)
+    assert len(command.tools) == 2, "the template tells of all"
+    for choice in ({"type": "function", "function": {"name": "fly"}}, {"type": "allowed_tools"}):
+        with pytest.raises(TwofoldError) as refused:
+            ask(tools=tools, tool_choice=choice)
+        assert refused.value.data["field"] == "tool_choice"

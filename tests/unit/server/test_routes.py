@@ -99,6 +99,75 @@ def test_a_turns_events_are_in_the_stream_if_asked_for(with_model: WithModel) ->
     with_model(check, answers=["Yes."])
 
 
+def test_several_answers_come_with_their_numbers(with_model: WithModel) -> None:
+    async def check(client: httpx.AsyncClient) -> None:
+        answer = ChatCompletion.model_validate((await chat(client, n=2)).json())
+        texts = [(choice.index, choice.message.content) for choice in answer.choices]
+        assert texts == [(0, "Yes."), (1, "No!")]
+        assert answer.usage.completion_tokens == 4 + 3
+        assert answer.usage.total_tokens == answer.usage.prompt_tokens + 7
+        assert (await client.get("/twofold/state")).json()["waiting"] == 0
+
+    with_model(check, answers=["Yes.", "No!"])
+
+
+def test_several_answers_stream_one_after_the_other(with_model: WithModel) -> None:
+    async def check(client: httpx.AsyncClient) -> None:
+        options = {"stream": True, "stream_options": {"include_usage": True}}
+        chunks = events(await chat(client, n=3, **options))
+        texts = ["", "", ""]
+        ended: list[int] = []
+        for choice in (choice for chunk in chunks for choice in chunk["choices"]):
+            texts[choice["index"]] += choice["delta"].get("content") or ""
+            if choice.get("finish_reason"):
+                ended.append(choice["index"])
+        assert texts == ["A", "B", "C"]
+        assert ended == [0, 1, 2]
+        assert len({chunk["id"] for chunk in chunks}) == 1
+        assert [chunk["usage"]["completion_tokens"] for chunk in chunks if "usage" in chunk] == [3]
+
+    with_model(check, answers=["A", "B", "C"])
+
+
+def test_each_prompt_is_completed(with_model: WithModel) -> None:
+    async def check(client: httpx.AsyncClient) -> None:
+        body = {"prompt": ["Once", "Twice"], "echo": True}
+        answer = Completion.model_validate((await client.post("/v1/completions", json=body)).json())
+        assert [choice.text for choice in answer.choices] == ["Once upon", "Twice told"]
+        assert answer.usage is not None
+        assert answer.usage.prompt_tokens == len("Once") + len("Twice")
+        streamed = events(await client.post("/v1/completions", json=body | {"stream": True}))
+        texts = ["", ""]
+        for choice in (choice for chunk in streamed for choice in chunk["choices"]):
+            texts[choice["index"]] += choice["text"]
+        assert texts == ["Once upon", "Twice told"]
+
+    with_model(check, answers=[" upon", " told"] * 2)
+
+
+def test_cancelling_a_request_ends_all_of_its_answers(with_model: WithModel) -> None:
+    async def check(client: httpx.AsyncClient) -> None:
+        asking = asyncio.create_task(chat(client, n=5))
+        while not (running := (await client.get("/twofold/state")).json()["running"]):
+            await asyncio.sleep(0.01)
+        stopped = await client.post("/twofold/cancel", json={"id": running["id"]})
+        assert stopped.json() == {"cancelled": 1}
+        answer = ChatCompletion.model_validate((await asking).json())
+        assert len(answer.choices) == 1
+
+    with_model(check, endless=True, token_s=0.01, answers=["x" * 500])
+
+
+def test_a_failure_on_the_way_ends_the_stream_of_several(with_model: WithModel) -> None:
+    async def check(client: httpx.AsyncClient) -> None:
+        chunks = events(await chat(client, n=3, stream=True))
+        assert chunks[-1]["error"]["code"] == "worker.killed"
+        indices = {choice["index"] for chunk in chunks for choice in chunk.get("choices", [])}
+        assert indices == {0, 1}
+
+    with_model(check, answers=["A", "B", "C"], die="SIGKILL", die_at_token=3)
+
+
 def test_reasoning_is_kept_apart(with_model: WithModel) -> None:
     async def check(client: httpx.AsyncClient) -> None:
         message = (await chat(client)).json()["choices"][0]["message"]

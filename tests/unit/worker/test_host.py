@@ -31,7 +31,7 @@ from engine.worker.protocol import (
     Measured,
     Reply,
 )
-from tests.support.fake_model import FakeModel
+from tests.support.fake_model import CHATML, FakeModel
 
 LOAD = Load(request=LoadRequest(model="m"))
 HELLO = (Message(role="user", content="Hello"),)
@@ -135,6 +135,33 @@ def test_a_bad_schema_is_the_requests_failure(hosted: Hosted) -> None:
     failed = hosted.until(Failed)[-1]
     assert isinstance(failed, Failed)
     assert (failed.id, failed.failure.code) == ("1", "grammar.bad_schema")
+
+
+def test_a_call_that_has_to_be_made_bounds_the_answer(hosted: Hosted) -> None:
+    tools = ({"type": "function", "function": {"name": "look"}},)
+    must = {"tools": tools, "must_call": ("look",), "json_schema": {"type": "object"}}
+    hosted.model.chat_template = CHATML + "{% if tools %}<tool_call>{{ tools }}{% endif %}"
+    hosted.host.obey(LOAD)
+    hosted.host.obey(ask("1").model_copy(update=must))
+    hosted.until(Done)
+    grammar = hosted.model.grammar or ""
+    assert grammar.startswith(r'root ::= "<tool_call>\n{\"name\": \"look\"')
+
+
+@pytest.mark.parametrize(
+    ("template", "code"),
+    [(CHATML, "chat.no_tools"), (CHATML + "{{ tools }}", "chat.no_tool_form")],
+)
+def test_a_call_that_cannot_be_required_is_refused(
+    hosted: Hosted, template: str, code: str
+) -> None:
+    tools = ({"type": "function", "function": {"name": "look"}},)
+    hosted.model.chat_template = template
+    hosted.host.obey(LOAD)
+    hosted.host.obey(ask("1").model_copy(update={"tools": tools, "must_call": ("look",)}))
+    failed = hosted.until(Failed)[-1]
+    assert isinstance(failed, Failed)
+    assert failed.failure.code == code
 
 
 def test_a_cancel_reaches_a_request_that_has_not_begun(hosted: Hosted) -> None:
