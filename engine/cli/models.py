@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +16,19 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from engine.api.models import JobAction, JobInfo, ModelEntry, RepoListing, Variant
+from engine.api.models import (
+    JobAction,
+    JobInfo,
+    ModelEntry,
+    PrefillerOffer,
+    RepoListing,
+    Variant,
+)
 from engine.downloads.errors import JobFailed
 from engine.downloads.jobs import Job
 from engine.downloads.service import Models
+from engine.library.errors import AmbiguousModel, NoSuchModel
+from engine.library.library import absolute, hub_name
 from engine.probe.probe import known_profile
 from engine.settings_store import SettingsStore
 
@@ -60,11 +70,15 @@ def search(
     elif found.listing is not None:
         _show_listing(found.listing)
     else:
+        if not found.repos:
+            _say("The hub has no such models. Try fewer words.")
+            return
         table = Table("repo", "downloads", "updated", "licence", "", box=None)
         for repo in found.repos:
             gated = "gated" if repo.gated else ""
-            table.add_row(repo.repo, f"{repo.downloads or 0:,}", repo.updated, repo.licence, gated)
-        Console().print(table if found.repos else "Nothing was found.")
+            _add(table, repo.repo, f"{repo.downloads or 0:,}", repo.updated, repo.licence, gated)
+        _show(table)
+        _say("Show one's models with: ./twofold models show REPO")
 
 
 @app.command()
@@ -84,8 +98,7 @@ def show(
             else:
                 _show_entry(local)
                 for offer in offers:
-                    where = f" {offer.repo}:{offer.variant}" if offer.repo and offer.variant else ""
-                    _say(f"Prefiller ({offer.way}){where}: {offer.expect}")
+                    _say(f"Prefiller {_offer(offer)}")
             return
         listing = models.browser(known_profile).show(model)
     if as_json:
@@ -124,7 +137,10 @@ def list_(
     """List the models on this machine."""
     with opened() as models:
         if jobs:
-            _tell_jobs(models.queue.jobs(), as_json=as_json, failing=False)
+            queued = models.queue.jobs()
+            _tell_jobs(queued, as_json=as_json, failing=False)
+            if not queued and not as_json:
+                _say("Nothing is in the queue.")
             return
         found = models.library.read()
     if as_json:
@@ -135,8 +151,11 @@ def list_(
         best = entry.prefiller
         verdict = best.verdict.replace("_", " ") if best else ""
         state = entry.verification.replace("_", " ") if entry.state == "ready" else entry.state
-        table.add_row(entry.id, entry.name, _size(entry.bytes), entry.quantisation, state, verdict)
-    Console().print(table)
+        size = _size(entry.bytes) if entry.bytes else ""
+        _add(table, entry.id, entry.name, size, entry.quantisation, state, verdict)
+    _show(table)
+    if all(entry.origin.way == "demo" for entry in found.entries):
+        _offer_demo(found.entries)
     for folder in found.folders:
         if not folder.online:
             _say(f"{folder.path} is not connected; what was there is shown as offline.")
@@ -174,7 +193,10 @@ def export(
 def verify(model: Name, as_json: Json = False) -> None:
     """Read every byte of a model and compare it with the hub's hash."""
     with opened() as models:
-        _tell_jobs(_finished(models, [models.verify(model)]), as_json=as_json)
+        jobs = _finished(models, [models.verify(model)])
+        if not as_json and jobs[0].state == "done":
+            _say("Every byte is as the hub has it:")
+        _tell_jobs(jobs, as_json=as_json)
 
 
 @app.command()
@@ -322,7 +344,7 @@ class _Bars:
                 self._tasks[one.id],
                 completed=done,
                 total=one.progress.total or None,
-                facts=_facts(one.info()),
+                facts=_facts(one.info()) if one.state in ("running", "done") else one.state,
             )
 
 
@@ -341,15 +363,13 @@ def _title(job: Job) -> str:
 
 def _facts(job: JobInfo) -> str:
     progress = job.progress
-    parts = [f"{_size(progress.done)} of {_size(progress.total)}"]
+    parts = [f"{_size(progress.done)} of {_size(progress.total)}"] if progress.total else []
     if progress.rate:
         parts.append(f"{_size(round(progress.rate))}/s")
     if progress.remaining_s is not None and job.state == "running":
         parts.append(f"{_duration(progress.remaining_s)} left")
     if progress.doing:
         parts.append(progress.doing)
-    elif job.state not in ("running", "done"):
-        parts.append(job.state)
     return ", ".join(parts)
 
 
@@ -374,23 +394,27 @@ def _tell_job(one: Job, *, failing: bool) -> None:
     if one.state == "done" and one.result and failing:
         print(one.result)
     elif not failing or one.state != "failed":
-        _say(f"{one.id}  {one.state:9}  {_title(one)}  ({_facts(one.info())})")
+        facts = _facts(one.info())
+        _say(f"{one.id}  {one.state:9}  {_title(one)}" + (f"  ({facts})" if facts else ""))
         if one.failure is not None:
             _say(f"    {one.failure.sentence}")
+        if one.retry_at is not None and (left := one.retry_at - time.time()) > 0:
+            _say(f"    It is tried again in {_duration(left)}, if Twofold is open then.")
 
 
 # --- how it looks --------------------------------------------------------------------------------
 
 
 def _local(models: Models, name: str) -> ModelEntry | None:
-    from engine.library.errors import NoSuchModel
-
+    """The entry of that name. A whole repo is looked at on the hub, whatever of it is here."""
     try:
-        return models.library.find(name)
-    except NoSuchModel:
+        found = models.library.find(name)
+    except (AmbiguousModel, NoSuchModel):
         if "/" in name:
             return None
         raise
+    here = any(file.path == absolute(name) for file in found.files)
+    return found if here or "/" not in name or hub_name(found).lower() == name.lower() else None
 
 
 def _show_listing(listing: RepoListing) -> None:
@@ -398,23 +422,44 @@ def _show_listing(listing: RepoListing) -> None:
     _say(f"{listing.repo} ({listing.licence or 'no licence given'}{gated})")
     table = Table("", "model", "quant", "size", "fit", "", box=None)
     for one in listing.variants:
-        fit = (
-            _FITS[one.fit.verdict] + (" (by size)" if one.fit.estimated else "") if one.fit else ""
-        )
-        table.add_row(
-            "*" if one.recommended else "", one.name, one.label, _size(one.bytes), fit, _notes(one)
-        )
-    Console().print(table)
-    if len(listing.variants) == 1 and (fit := listing.variants[0].fit):
-        _say(fit.sentence)
-    for name, offers in listing.prefillers.items():
-        for offer in offers:
-            where = f": {offer.repo}:{offer.variant}" if offer.repo else ""
-            _say(f"Prefiller for {name} ({offer.way}){where}. {offer.expect}")
-    for name in listing.refused:
-        _say(f"Refused, for its name: {name!r}")
+        size, star = _size(one.bytes), "*" if one.recommended else ""
+        _add(table, star, one.name, one.label, size, _fit(one), _notes(one))
+    _show(table)
+    if any(one.recommended for one in listing.variants):
+        _say("* recommended for this machine")
+    decoders = [one for one in listing.variants if one.kind == "decoder"]
     if listing.failure is not None:
         _say(listing.failure.sentence)
+    elif len(decoders) == 1 and decoders[0].fit:
+        _say(decoders[0].fit.sentence)
+    for name, offers in listing.prefillers.items():
+        for offer in offers:
+            _say(f"Prefiller for {name} {_offer(offer)}")
+    for name in listing.refused:
+        _say(f"Refused, for its name: {name!r}")
+
+
+def _fit(variant: Variant) -> str:
+    if variant.fit is None:
+        return ""
+    by_size = variant.fit.estimated and variant.fit.verdict != "unknown"
+    return _FITS[variant.fit.verdict] + (" (by size)" if by_size else "")
+
+
+def _offer(offer: PrefillerOffer) -> str:
+    facts = [offer.way, *([_size(offer.bytes)] if offer.bytes else [])]
+    where = ":".join(part for part in (offer.repo, offer.variant) if part)
+    said = offer.failure.sentence if offer.failure else offer.expect
+    return f"({', '.join(facts)}){f' {where}' if where else ''}: {said}"
+
+
+def _offer_demo(entries: Sequence[ModelEntry]) -> None:
+    for entry in entries:
+        if entry.failure is not None:
+            _say(entry.failure.sentence)
+        else:
+            _say("Only the demo model is here. Talk to it with: ./twofold chat")
+    _say("Find others with: ./twofold models search WORDS")
 
 
 def _notes(variant: Variant) -> str:
@@ -443,22 +488,35 @@ def _show_entry(entry: ModelEntry) -> None:
     }
     for name, value in facts.items():
         if value is not None:
-            table.add_row(name, str(value))
+            _add(table, name, str(value))
     for file in entry.files:
-        table.add_row("File", f"{file.path} ({_size(file.bytes)})")
+        _add(table, "File", f"{file.path} ({_size(file.bytes)})")
     for projector in entry.projectors:
         fits = {True: "fits", False: "does not fit", None: "may fit"}[projector.fits]
-        table.add_row("Projector", f"{projector.path}: {fits}, {projector.reason}")
+        _add(table, "Projector", f"{projector.path}: {fits}, {projector.reason}")
     for one in entry.prefillers:
         reasons = "; ".join(one.reasons)
-        table.add_row("Prefiller", f"{one.path}: {one.verdict.replace('_', ' ')}, {reasons}")
-    Console().print(table, markup=False, highlight=False)
+        _add(table, "Prefiller", f"{one.path}: {one.verdict.replace('_', ' ')}, {reasons}")
+    _show(table)
     if entry.failure is not None:
         _say(entry.failure.sentence)
 
 
+def _add(table: Table, *cells: str | None) -> None:
+    table.add_row(*(_plain(cell or "") for cell in cells))
+
+
+def _show(table: Table) -> None:
+    Console().print(table, markup=False, highlight=False, emoji=False)
+
+
 def _say(text: str) -> None:
-    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+    Console().print(_plain(text), markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def _plain(text: str) -> str:
+    """Nothing that a name from the internet holds moves the cursor or colours the terminal."""
+    return "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
 
 
 def _print_json(answer: BaseModel) -> None:

@@ -39,6 +39,7 @@ from engine.downloads.errors import (
     RevisionNotFound,
     TooManyFiles,
 )
+from engine.downloads.safe_names import is_repo
 from engine.downloads.token import Token, find_token
 from engine.errors import TwofoldError
 
@@ -109,7 +110,7 @@ class Hub:
                 limit=limit,
                 expand=["downloads", "likes", "lastModified", "gated", "tags", "pipeline_tag"],
             )
-            return [_summary(model) for model in islice(found, limit)]
+            return [_summary(model) for model in islice(found, limit) if is_repo(model.id)]
 
     def repo(self, name: str, revision: str | None = None) -> Repo:
         """The repo with all its files. Raises TooManyFiles and the errors of `asking`."""

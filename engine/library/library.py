@@ -135,7 +135,7 @@ def chosen(entries: Sequence[ModelEntry], name: str) -> ModelEntry:
             raise AmbiguousModel(name=name, candidates=_listed(found))
         if found:
             return found[0]
-    known = f"There are {_listed(entries)}." if entries else "It is empty."
+    known = f"It has {_listed(entries)}." if entries else "It is empty."
     raise NoSuchModel(name=name, known=known)
 
 

@@ -94,6 +94,46 @@ def test_a_failure_is_one_sentence_and_exit_status_1(run: Run, hub: LocalHub) ->
     assert run("job", job["id"], "cancel")[0] == 0
 
 
+def test_a_repo_is_shown_as_the_hub_has_it_and_its_installed_model_with_its_files(
+    run: Run, hub: LocalHub
+) -> None:
+    hub.add(REPO, {"Tiny-Q8_0.gguf": DATA, "Tiny-Q4_0.gguf": DATA + bytes(32)})
+    path = run("pull", f"{REPO}:Q8_0")[1].strip()
+    listed = as_json(run("show", REPO, "--json"))["variants"]
+    assert {one["label"]: one["installed"] for one in listed} == {"Q4_0": False, "Q8_0": True}
+    assert as_json(run("show", f"{REPO}:Q8_0", "--json"))["path"] == path
+    assert as_json(run("show", path, "--json"))["path"] == path
+    assert as_json(run("show", "tiny-q8", "--json"))["path"] == path
+
+
+def test_names_from_the_hub_are_shown_and_do_nothing_else(run: Run, hub: LocalHub) -> None:
+    hub.add("x/Evil-GGUF", {}, licence="[bold]\x1b[31m", downloads=0)
+    name = "a[/b]-Q4_0.gguf"  # an error, where names are read as markup
+    hub.extra_tree["x/Evil-GGUF"] = [
+        {"type": "file", "path": name, "size": 3, "oid": "0" * 40,
+         "lfs": {"oid": "0" * 64, "size": 3, "pointerSize": 1}},
+        {"type": "file", "path": "\x1b[31m-Q4_0.gguf", "size": 3, "oid": "0" * 40},
+    ]  # fmt: skip
+    for shown in (run("search", "evil"), run("show", "x/Evil-GGUF")):
+        assert shown[0] == 0
+        assert "[bold]" in shown[1]
+        assert "\x1b" not in shown[1]
+    assert name.removesuffix(".gguf") in run("show", "x/Evil-GGUF")[1]
+
+
+def test_what_is_on_this_machine_is_listed_for_people(run: Run) -> None:
+    code, out, _ = run("list")
+    assert code == 0
+    assert "demo" in out and "./twofold models search" in out
+    assert run("list", "--jobs")[1] == "Nothing is in the queue.\n"
+    run("pull", REPO)
+    lines = run("list")[1].splitlines()
+    (line,) = (line for line in lines if "Tiny-Q8_0" in line)
+    assert "verified" in line and "Q8_0" in line
+    assert not any("./twofold models search" in line for line in lines)
+    assert "done" in run("list", "--jobs")[1]
+
+
 def test_without_a_network_the_demo_model_is_still_offered(
     run: Run, hub: LocalHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
