@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QFileDialog
 
 from app.chat.chat_view import PATHS, ChatView
 from app.chat.composer_controller import ComposerController
-from app.chat.conversation import as_markdown, request, title_of, used_tokens
+from app.chat.conversation import request, title_of, used_tokens
 from app.chat.prose import copy_text
 from app.chat.transcript_controller import TranscriptController
 from app.chat.writer import Writer
@@ -540,30 +539,6 @@ class ChatController(QObject):
             )
         else:
             empty.show_state(tr("empty.ready"), tr("empty.ready_words", model=state.model.name))
-
-    # Export
-
-    def export(self, chat: int) -> None:
-        """Writes the shown branch as Markdown to a file that the user names."""
-
-        def show(stored: Chat | None) -> None:
-            if stored is None:
-                return
-            name = "".join(c if c.isalnum() or c in " -_" else "_" for c in stored.row.title)
-            path, _ = QFileDialog.getSaveFileName(
-                self.view, tr("sidebar.export"), f"{name or 'chat'}.md", "Markdown (*.md)"
-            )
-            if path:
-                names = {"user": tr("chat.you"), "assistant": tr("app.name")}
-                text = as_markdown(stored.row.title, stored.messages, names)
-                try:
-                    Path(path).write_text(text, encoding="utf-8")
-                except OSError as error:
-                    self._context.notify(
-                        tr("errors.export.failed", path=path, reason=error.strerror or "")
-                    )
-
-        self._store.ask(lambda store: store.chat(chat), show)
 
 
 def _add_user(

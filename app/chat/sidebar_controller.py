@@ -9,6 +9,7 @@ from functools import partial
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QObject, QPoint, QTimer, Signal
 from PySide6.QtWidgets import QMenu
 
+from app.chat.chat_files import ChatFiles
 from app.chat.grouping import group_chats
 from app.chat.sidebar_model import GroupLine, Line, SidebarModel, found_lines, lines_of
 from app.chat.sidebar_view import SidebarView
@@ -23,12 +24,11 @@ SEARCH_MS = 150
 
 class SidebarController(QObject):
     """Signals: `new_asked`, `chat_asked` (id, message to go to or None), `gone` (id of a deleted
-    chat), `export_asked` (id)."""
+    chat)."""
 
     new_asked = Signal()
     chat_asked = Signal(int, object)
     gone = Signal(int)
-    export_asked = Signal(int)
 
     def __init__(self, context: Context, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -36,6 +36,8 @@ class SidebarController(QObject):
         self._store = context.store
         self.model = SidebarModel()
         self.view = SidebarView(self.model)
+        self.files = ChatFiles(context, self.view, self)
+        self.files.imported.connect(self.refresh)
         self._collapsed: frozenset[int] = frozenset()
         self._folders: list[Folder] = []
         self._current: int | None = None
@@ -48,6 +50,7 @@ class SidebarController(QObject):
         view = self.view
         view.new_chat.clicked.connect(self.new_asked)
         view.new_folder.clicked.connect(self._new_folder)
+        view.more.clicked.connect(self._on_more)
         view.search.textChanged.connect(self._on_typed)
         view.search.returnPressed.connect(self._open_first)
         view.list.opened.connect(self._on_opened)
@@ -130,6 +133,18 @@ class SidebarController(QObject):
             menu = self._chat_menu(line)
         else:
             return
+        self._popup(menu, place)
+
+    def _on_more(self) -> None:
+        menu = QMenu(self.view)
+        bring = menu.addAction(icon("download"), tr("sidebar.import"))
+        bring.triggered.connect(self.files.choose_import)
+        export = menu.addAction(icon("upload"), tr("sidebar.export_all"))
+        export.triggered.connect(self.files.choose_export_all)
+        button = self.view.more
+        self._popup(menu, button.mapToGlobal(button.rect().bottomLeft()))
+
+    def _popup(self, menu: QMenu, place: QPoint) -> None:
         if self._menu is not None:
             self._menu.deleteLater()
         self._menu = menu
@@ -157,7 +172,7 @@ class SidebarController(QObject):
             out = folders.addAction(tr("sidebar.no_folder"))
             out.triggered.connect(partial(self._move, chat.id, None))
         export = menu.addAction(icon("file-down"), tr("sidebar.export"))
-        export.triggered.connect(lambda: self.export_asked.emit(chat.id))
+        export.triggered.connect(lambda: self.files.choose_export(chat.id, chat.title))
         menu.addSeparator()
         delete = menu.addAction(icon("trash-2"), tr("sidebar.delete"))
         delete.triggered.connect(lambda: self._delete(chat))

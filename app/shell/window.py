@@ -74,7 +74,6 @@ class MainWindow(QMainWindow):
         self.sidebar.new_asked.connect(self._new_chat)
         self.sidebar.chat_asked.connect(self._open_chat)
         self.sidebar.gone.connect(self._chat_gone)
-        self.sidebar.export_asked.connect(self.chat.export)
         self.chat.stored.connect(self.sidebar.refresh)
         self.chat.opened.connect(self.sidebar.set_current)
         theme().changed.connect(self._on_theme)

@@ -18,6 +18,7 @@ from typing import Any
 
 from app.store.branches import Node, shown_branch
 from app.store.errors import StoreLocked
+from app.store.exchange import WholeChat, WholeFile, WholeMessage, WholeSettings
 from app.store.opening import open_database, translated
 from app.store.records import (
     Attachment,
@@ -102,7 +103,7 @@ class ChatStore:
         self._write("UPDATE chats SET folder = ? WHERE id = ?", folder, chat)
 
     def set_updated(self, chat: int, updated: float) -> None:
-        """For imported chats, which bring their own time."""
+        """For samples of chats that are older than they are."""
         self._write("UPDATE chats SET updated = ? WHERE id = ?", updated, chat)
 
     def set_settings(self, chat: int, settings: ChatSettings) -> None:
@@ -117,43 +118,86 @@ class ChatStore:
 
     def duplicate(self, chat: int, title: str) -> int:
         """A copy with every branch."""
+        whole = self.whole(chat)
+        assert whole is not None
         now = self._clock()
+        changed = {"title": title, "created": now, "updated": now, "pinned": False}
+        return self.add_whole(whole.model_copy(update=changed))
+
+    def whole(self, chat: int) -> WholeChat | None:
+        """Everything of a chat, for a file or a copy; None if there is none (any more)."""
+        row = self._one(
+            "SELECT c.title, c.created, c.updated, c.pinned, f.name, c.settings, c.active_root "
+            "FROM chats c LEFT JOIN folders f ON f.id = c.folder "
+            "WHERE c.id = ? AND c.deleted IS NULL",
+            chat,
+        )
+        if row is None:
+            return None
+        attached = self._attached(chat)
+        messages = self._read(
+            "SELECT id, parent, active_child, role, content, reasoning, status, created, report, "
+            "failure FROM messages WHERE chat = ? AND deleted IS NULL ORDER BY id",
+            chat,
+        )
+        # What is stored here is taken as it is; what comes from a file is checked.
+        return WholeChat.model_construct(
+            title=row[0],
+            created=row[1],
+            updated=row[2],
+            pinned=bool(row[3]),
+            folder=row[4],
+            settings=WholeSettings.model_construct(**json.loads(row[5])),
+            active_root=row[6],
+            messages=tuple(_whole_message(item, attached.get(item[0], ())) for item in messages),
+        )
+
+    def add_whole(self, chat: WholeChat) -> int:
+        """Adds a chat from a file, or a copy; its ids are others here."""
         with self._change() as database:
+            folder = _folder_named(database, chat.folder)
             cursor = database.execute(
-                "INSERT INTO chats(title, created, updated, folder, settings, active_root) "
-                "SELECT ?, ?, ?, folder, settings, active_root FROM chats WHERE id = ?",
-                (title, now, now, chat),
+                "INSERT INTO chats(title, created, updated, pinned, folder, settings) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (
+                    chat.title, chat.created, chat.updated, chat.pinned, folder,
+                    chat.settings.model_dump_json(),
+                ),
+            )  # fmt: skip
+            key = _new_id(cursor)
+            new_ids: dict[int | None, int] = {}
+            for item in sorted(chat.messages, key=lambda message: message.id):
+                # A parent comes before its children; who names another begins a branch.
+                cursor = database.execute(
+                    "INSERT INTO messages(chat, parent, role, content, reasoning, status, "
+                    "created, report, failure) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        key, new_ids.get(item.parent), item.role, item.content, item.reasoning,
+                        item.status, item.created, _json(item.report), _json(item.failure),
+                    ),
+                )  # fmt: skip
+                new_ids[item.id] = _new_id(cursor)
+                database.executemany(
+                    "INSERT INTO attachments VALUES (?, ?, ?, ?, ?)",
+                    [
+                        (new_ids[item.id], position, file.name, file.text, file.tokens)
+                        for position, file in enumerate(item.attachments)
+                    ],
+                )
+            database.executemany(
+                "UPDATE messages SET active_child = ? WHERE id = ?",
+                [
+                    (new_ids[item.active_child], new_ids[item.id])
+                    for item in chat.messages
+                    if item.active_child in new_ids
+                ],
             )
-            copy = _new_id(cursor)
-            new_ids: dict[int | None, int | None] = {None: None}
-            columns = "role, content, reasoning, status, created, report, failure"
-            for row in database.execute(
-                f"SELECT id, parent, active_child, {columns} FROM messages "
-                "WHERE chat = ? AND deleted IS NULL ORDER BY id",
-                (chat,),
-            ).fetchall():
-                status = "interrupted" if row[6] == "streaming" else row[6]
-                added = database.execute(
-                    f"INSERT INTO messages(chat, parent, active_child, {columns}) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (copy, new_ids[row[1]], row[2], *row[3:6], status, *row[7:]),
-                )
-                new_ids[row[0]] = _new_id(added)
+            if chat.active_root in new_ids:
                 database.execute(
-                    "INSERT INTO attachments SELECT ?, position, name, text, tokens "
-                    "FROM attachments WHERE message = ?",
-                    (new_ids[row[0]], row[0]),
+                    "UPDATE chats SET active_root = ? WHERE id = ?",
+                    (new_ids[chat.active_root], key),
                 )
-            for table, column in (("messages", "active_child"), ("chats", "active_root")):
-                where = "chat = ?" if table == "messages" else "id = ?"
-                for key, old in database.execute(
-                    f"SELECT id, {column} FROM {table} WHERE {where} AND {column} IS NOT NULL",
-                    (copy,),
-                ).fetchall():
-                    database.execute(
-                        f"UPDATE {table} SET {column} = ? WHERE id = ?", (new_ids.get(old), key)
-                    )
-        return copy
+        return key
 
     # Folders
 
@@ -229,8 +273,8 @@ class ChatStore:
             content,
             reasoning,
             status,
-            json.dumps(report) if report else None,
-            json.dumps(failure) if failure else None,
+            _json(report),
+            _json(failure),
             message,
         )
 
@@ -385,13 +429,7 @@ class ChatStore:
             )
         ]
         shown = {item.id: item for item in shown_branch(nodes, active_root)}
-        attached: dict[int, list[Attachment]] = {}
-        for message, name, text, tokens in self._read(
-            "SELECT a.message, a.name, a.text, a.tokens FROM attachments a "
-            "JOIN messages m ON m.id = a.message WHERE m.chat = ? ORDER BY a.message, a.position",
-            chat,
-        ):
-            attached.setdefault(message, []).append(Attachment(name, text, tokens))
+        attached = self._attached(chat)
         for row in self._read(
             "SELECT id, chat, parent, role, content, reasoning, status, created, report, failure "
             "FROM messages WHERE chat = ? ORDER BY id",
@@ -407,6 +445,16 @@ class ChatStore:
                 version=place.version,
                 versions=place.versions,
             )
+
+    def _attached(self, chat: int) -> dict[int, list[Attachment]]:
+        attached: dict[int, list[Attachment]] = {}
+        for message, name, text, tokens in self._read(
+            "SELECT a.message, a.name, a.text, a.tokens FROM attachments a "
+            "JOIN messages m ON m.id = a.message WHERE m.chat = ? ORDER BY a.message, a.position",
+            chat,
+        ):
+            attached.setdefault(message, []).append(Attachment(name, text, tokens))
+        return attached
 
     def _close_dead_streams(self) -> int:
         """Marks answers whose window no longer runs; another living window keeps its own."""
@@ -462,6 +510,35 @@ def _show(database: sqlite3.Connection, chat: int, parent: int | None, message: 
         database.execute("UPDATE chats SET active_root = ? WHERE id = ?", (message, chat))
     else:
         database.execute("UPDATE messages SET active_child = ? WHERE id = ?", (message, parent))
+
+
+def _folder_named(database: sqlite3.Connection, name: str | None) -> int | None:
+    if name is None:
+        return None
+    row = database.execute("SELECT id FROM folders WHERE name = ?", (name,)).fetchone()
+    if row is not None:
+        return row[0]
+    return _new_id(database.execute("INSERT INTO folders(name) VALUES (?)", (name,)))
+
+
+def _whole_message(row: Sequence[Any], attached: Sequence[Attachment]) -> WholeMessage:
+    return WholeMessage.model_construct(
+        id=row[0],
+        parent=row[1],
+        active_child=row[2],
+        role=row[3],
+        content=row[4],
+        reasoning=row[5],
+        status="interrupted" if row[6] == "streaming" else row[6],
+        created=row[7],
+        report=json.loads(row[8]) if row[8] else None,
+        failure=json.loads(row[9]) if row[9] else None,
+        attachments=tuple(WholeFile(**asdict(item)) for item in attached),
+    )
+
+
+def _json(value: dict[str, Any] | None) -> str | None:
+    return json.dumps(value) if value else None
 
 
 def _chat_row(row: Sequence[Any]) -> ChatRow:

@@ -27,3 +27,15 @@ class StoreUnwritable(TwofoldError):
     """The file or its folder cannot be written (`path`, `reason`)."""
 
     code = "store.unwritable"
+
+
+class ChatsFileUnreadable(TwofoldError):
+    """A file to import is no file of chats (`reason`)."""
+
+    code = "chats_file.unreadable"
+
+
+class ChatsFileNewer(TwofoldError):
+    """A file to import was written by a newer version (`version`, `known`)."""
+
+    code = "chats_file.newer"
