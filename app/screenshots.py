@@ -324,12 +324,12 @@ def _discover_offline(stage: Stage) -> None:
 
 def _library(stage: Stage) -> None:
     view = _models(stage, "library").library
-    view.decoders.rows[2].open_button.click()
+    view.decoders.rows[0].open_button.click()
 
 
 def _library_remove(stage: Stage) -> None:
     view = _models(stage, "library").library
-    row = view.decoders.rows[2]
+    row = view.decoders.rows[0]
     assert row.menu is not None
     row.menu.actions()[-1].trigger()
 

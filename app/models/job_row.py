@@ -80,7 +80,7 @@ class JobRow(QWidget):
         self.notices.setText("\n".join(job.notices))
         self.notices.setVisible(bool(job.notices))
         problem = sentence(job.failure) if job.failure and job.state == "failed" else ""
-        self.problem.setText(problem)
+        self.problem.setText(breakable(problem))
         self.problem.setVisible(bool(problem))
         self._show_bar(job)
         for steer, made in self.icons.items():

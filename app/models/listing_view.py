@@ -34,10 +34,12 @@ class Listing(QWidget):
         self._labels = Counter(
             one.label for one in listing.variants if one.kind != "projector" and one.label
         )
-        facts = [listing.licence or tr("models.no_licence")]
-        if listing.gated:
-            facts.append(tr("models.gated"))
-        layout = column(label(DOT.join(facts), "small", wrap=True), spacing=12)
+        layout = column(spacing=12)
+        if framed:  # else the row above says it
+            facts = [listing.licence or tr("models.no_licence")]
+            if listing.gated:
+                facts.append(tr("models.gated"))
+            layout.addWidget(label(DOT.join(facts), "small", wrap=True))
         for words in self._warnings():
             layout.addWidget(label(words, "warn", wrap=True))
         self.cards: dict[ModelKind, RowCard] = {}
@@ -66,7 +68,7 @@ class Listing(QWidget):
         found: list[str] = []
         if self._listing.refused:
             names = ", ".join(breakable(name) for name in self._listing.refused[:3])
-            found.append(tr("models.refused", count=len(self._listing.refused), names=names))
+            found.append(tr("models.refused", names=names))
         if self._listing.failure is not None:
             found.append(sentence(self._listing.failure))
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from app.i18n import tr
@@ -16,6 +17,7 @@ from app.shell.segments import Segments
 from app.shell.widgets import column, label, row
 
 WIDEST = 960
+SCROLL_BAR = 12
 TABS = ("discover", "library", "downloads")
 
 
@@ -46,7 +48,10 @@ class ModelsView(Page):
             inside = column(part)
             inside.setContentsMargins(24, 4, 24, 24)
             holder.setLayout(inside)
-            self._areas[name] = scrolled(holder, WIDEST, names[name])
+            area = scrolled(holder, WIDEST, names[name])
+            # Always in place, so that a long list is as wide as a short one.
+            area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+            self._areas[name] = area
             self._stack.addWidget(self._areas[name])
         head = QWidget()
         head.setMaximumWidth(WIDEST)
@@ -58,6 +63,7 @@ class ModelsView(Page):
         outer.setSpacing(0)
         middle = row(None, head, None, spacing=0)
         middle.setStretch(1, 1000)
+        middle.setContentsMargins(0, 0, SCROLL_BAR, 0)
         outer.addLayout(middle)
         outer.addWidget(self._stack, 1)
 

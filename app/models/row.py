@@ -6,9 +6,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QMouseEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QLabel, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QBoxLayout,
+    QFrame,
+    QLabel,
+    QMenu,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.i18n import numbers, tr
 from app.models.words import Tone, breakable
@@ -28,10 +36,12 @@ from app.theme.theme import theme
 
 # Narrower than this, size and label go below the name.
 WIDE = 560
+NARROWEST = 180
 SIZE_WIDTH = 72
-LABEL_WIDTH = 136
-BUTTON_WIDTH = 124
-INDENT = 28
+LABEL_WIDTH = 152
+BUTTON_WIDTH = 140
+OPEN_WIDTH = 28
+INDENT = OPEN_WIDTH + 8
 # Rows in a list before "show more", and the time that making them may take at once.
 MOST = 60
 BATCH_S = 0.012
@@ -52,6 +62,7 @@ class Row(QWidget):
         self.title = name
         self._opens = opens
         self._kind: ButtonKind = "plain"
+        self._wide = True
         self.rule = rule()
         self.name = label(breakable(name), "heading", wrap=True)
         self.facts = label("", "small", wrap=True)
@@ -59,17 +70,17 @@ class Row(QWidget):
         self.problem.hide()
         self.amount = label("", "secondary")
         self.amount.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.amount.setMinimumWidth(theme().px(SIZE_WIDTH))
         self.badge = label("", "badge")
         self._badge_place = QWidget()
-        self._badge_place.setLayout(row(self.badge, None))
-        self._badge_place.setMinimumWidth(theme().px(LABEL_WIDTH))
+        line = row(None, spacing=0)
+        line.insertWidget(0, self.badge, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._badge_place.setLayout(line)
         self.button = button("")
-        self.button.setMinimumWidth(theme().px(BUTTON_WIDTH))
         self.button.clicked.connect(self.acted)
         self.button.hide()
         self.open_button = icon_button("chevron-right", "", size=16)
         self.open_button.clicked.connect(lambda: self.set_open(not self.is_open))
+        self.open_button.setFixedWidth(OPEN_WIDTH)
         self.open_button.setVisible(opens)
         self.menu_button = icon_button("ellipsis", tr("models.more", name=name), size=16)
         self.menu_button.clicked.connect(self._show_menu)
@@ -78,14 +89,15 @@ class Row(QWidget):
 
         self._figures = QWidget()
         self._figures.setLayout(row(self.amount, self._badge_place, spacing=12))
+        self._figures.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         self._line = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._line.setSpacing(8)
         self._line.addLayout(column(self.name, self.facts, self.problem, spacing=2), 1)
         self._line.addWidget(self._figures)
+        self._actions = row(self.button, self.menu_button, spacing=8)
+        self._line.addLayout(self._actions)
         head = row(self.open_button, spacing=8)
         head.addLayout(self._line, 1)
-        head.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
-        head.addWidget(self.menu_button, 0, Qt.AlignmentFlag.AlignVCenter)
         head.setContentsMargins(0, 10, 0, 10)
         self._details = QWidget()
         self.details = QVBoxLayout(self._details)
@@ -100,6 +112,11 @@ class Row(QWidget):
         self.show_size(None)
         self.show_label(None)
         self._name_open_button()
+        self._arrange(wide=True)
+
+    def minimumSizeHint(self) -> QSize:
+        """Narrower than side by side, since all can stand below each other."""
+        return QSize(theme().px(NARROWEST), super().minimumSizeHint().height())
 
     def add_words(self, words: str) -> QLabel:
         """A sentence below, in the details."""
@@ -124,7 +141,7 @@ class Row(QWidget):
         self.facts.setVisible(bool(facts))
 
     def show_problem(self, sentence: str) -> None:
-        self.problem.setText(sentence)
+        self.problem.setText(breakable(sentence))
         self.problem.setVisible(bool(sentence))
 
     def show_size(self, nbytes: int | None) -> None:
@@ -172,15 +189,29 @@ class Row(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         wide = self.width() >= theme().px(WIDE)
+        if wide != self._wide:
+            self._arrange(wide=wide)
+
+    def _arrange(self, *, wide: bool) -> None:
+        """In columns that stand below those of other rows, or each below the last."""
+        self._wide = wide
         ways = QBoxLayout.Direction
-        way = ways.LeftToRight if wide else ways.TopToBottom
-        if self._line.direction() != way:
-            self._line.setDirection(way)
-            self._line.setSpacing(8 if wide else 2)
-            left = Qt.AlignmentFlag.AlignLeft
-            self.amount.setMinimumWidth(theme().px(SIZE_WIDTH) if wide else 0)
-            self._badge_place.setMinimumWidth(theme().px(LABEL_WIDTH) if wide else 0)
-            self._line.setAlignment(self._figures, Qt.AlignmentFlag(0) if wide else left)
+        self._line.setDirection(ways.LeftToRight if wide else ways.TopToBottom)
+        self._line.setSpacing(8 if wide else 6)
+        sides = Qt.AlignmentFlag
+        side = sides.AlignRight if wide else sides.AlignLeft
+        self.amount.setAlignment(side | sides.AlignVCenter)
+        for shown, width in (
+            (self.amount, SIZE_WIDTH),
+            (self._badge_place, LABEL_WIDTH),
+            (self.button, BUTTON_WIDTH),
+        ):
+            shown.setMinimumWidth(theme().px(width) if wide else 0)
+        keeps = self.button.sizePolicy()
+        keeps.setRetainSizeWhenHidden(wide)
+        self.button.setSizePolicy(keeps)
+        for part in (self._figures, self._actions):
+            self._line.setAlignment(part, sides(0) if wide else sides.AlignLeft)
 
     def _on_head(self, place: QPoint) -> bool:
         return place.y() < self._details.y() or not self.is_open
@@ -216,7 +247,7 @@ class RowCard(QFrame):
         self.more = button("", "link")
         self.more.clicked.connect(self._show_more)
         self.more.hide()
-        layout = column(self.heading, spacing=0)
+        layout = column(self.heading, spacing=6)
         if framed:
             layout.setContentsMargins(16, 12, 16, 6)
         layout.addLayout(self._rows)

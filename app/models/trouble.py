@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFrame, QLineEdit
 
 from app.engine_client.failures import sentence
 from app.i18n import tr
+from app.models.words import breakable
 from app.shell.widgets import button, column, label, row
 from engine.api.failure import Failure
 
@@ -64,7 +65,7 @@ class Trouble(QFrame):
         self.hide()
 
     def say(self, problem: Failure) -> None:
-        self.words.setText(sentence(problem))
+        self.words.setText(breakable(sentence(problem)))
         self.settings.setVisible(problem.code == "hub.offline")
         self.token.setVisible(problem.code in _TOKEN)
         self.show()
