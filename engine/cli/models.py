@@ -290,8 +290,8 @@ def token(
 
 
 def _finished(models: Models, jobs: Sequence[Job]) -> list[Job]:
-    """Works the queue until these have ended, or watches the process that does. Ctrl-C pauses
-    what this process works on: it goes on with the next pull."""
+    """Works the queue until these have ended, or watches the process that does. Ctrl-C ends this
+    process alone: what it worked on goes on with the next one."""
     stopping = False
 
     def stop(_number: int, _frame: object) -> None:
@@ -311,7 +311,11 @@ def _finished(models: Models, jobs: Sequence[Job]) -> list[Job]:
             models.runner.run(until=ended)
     finally:
         signal.signal(signal.SIGINT, before)
-    return [models.queue.get(one.id) for one in jobs]
+    found = [models.queue.get(one.id) for one in jobs]
+    if any(one.state not in _ENDED for one in found):
+        typer.echo("Stopped. What is done so far is kept: the same command goes on.", err=True)
+        raise typer.Exit(130)  # as shells say it
+    return found
 
 
 class _Bars:
