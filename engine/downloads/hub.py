@@ -201,6 +201,8 @@ class Hub:
             raise BadReference(text=repo[:200]) from error
         except network.AnswerTooLarge as error:
             raise HubStrange(endpoint=self.endpoint, reason=str(error)) from error
+        except network.Refused as error:
+            raise self.refusal(error.response, repo) from error
         except httpx2.HTTPError as error:
             raise network.network_error(error, self.endpoint) from error
         except TwofoldError:

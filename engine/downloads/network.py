@@ -10,8 +10,10 @@ import os
 import ssl
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import httpx2
+from huggingface_hub import constants
 from huggingface_hub.utils import set_client_factory
 
 from engine.downloads.errors import CertificateRefused, HubUnreachable
@@ -26,8 +28,24 @@ MAX_ANSWER_BYTES = 64 << 20
 _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
+# Those for which huggingface-hub would try again for minutes, or as long as the server says.
+_RETRIED = (408, 429, 500, 502, 503, 504)
+
+
 class AnswerTooLarge(httpx2.TransportError):
     """The hub's description of something is larger than anything it could describe."""
+
+
+class NoAnswer(httpx2.TransportError):
+    """The request failed by its cause."""
+
+
+class Refused(httpx2.TransportError):
+    """The hub answered `response`, and does not want to answer now."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        super().__init__(f"status {response.status_code}", request=response.request)
+        self.response = response
 
 
 def timeouts(read_s: float = READ_S) -> httpx2.Timeout:
@@ -56,17 +74,41 @@ def download_client(read_s: float = READ_S) -> httpx2.AsyncClient:
 
 
 def use_for_hub() -> None:
-    """Lets huggingface-hub's own requests end: by itself it waits for ever."""
+    """Lets huggingface-hub's own requests end: by itself it waits for ever, or tries again and
+    again while somebody looks at an empty list. It tells nobody which programs run here."""
     set_client_factory(_hub_client)
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+
+
+class _Client(httpx2.Client):
+    """Its failures are none that huggingface-hub tries again after."""
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            return self._sent(request, **options)
+        except (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
+            raise NoAnswer(str(error), request=request) from error
+
+    def _sent(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            return super().send(request, **options)
+        except (httpx2.ReadError, httpx2.RemoteProtocolError):
+            # The server may have closed the connection that was kept for this one.
+            return super().send(request, **options)
 
 
 def _hub_client() -> httpx2.Client:
-    return httpx2.Client(
+    return _Client(
         follow_redirects=True,
         timeout=timeouts(),
         verify=certificates(),
-        event_hooks={"request": [_limit_time], "response": [_limit_size]},
+        event_hooks={"request": [_limit_time], "response": [_limit_size, _refuse]},
     )
+
+
+def _refuse(response: httpx2.Response) -> None:
+    if response.status_code in _RETRIED:
+        raise Refused(response)
 
 
 def _limit_time(request: httpx2.Request) -> None:
@@ -90,7 +132,10 @@ def network_error(error: Exception, endpoint: str) -> TwofoldError:
         cause = cause.__cause__ or cause.__context__
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return CertificateRefused(endpoint=endpoint, reason="it cannot be verified")
-    return HubUnreachable(endpoint=endpoint, reason=reason_of(error), hint=_proxy_hint(error))
+    if isinstance(error, NoAnswer) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    reason, hint = reason_of(error), _proxy_hint(error, endpoint)
+    return HubUnreachable(endpoint=endpoint, reason=reason, hint=hint)
 
 
 def reason_of(error: Exception) -> str:
@@ -99,11 +144,12 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _proxy_hint(error: Exception) -> str:
+def _proxy_hint(error: Exception, endpoint: str) -> str:
     if not isinstance(error, httpx2.ProxyError | httpx2.ConnectError):
         return ""
-    proxies = sorted(set(urllib.request.getproxies().values()))
-    return f" The proxy in use is {', '.join(map(_without_password, proxies))}." if proxies else ""
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(endpoint.partition("://")[0]) or proxies.get("all")
+    return f" The proxy in use is {_without_password(proxy)}." if proxy else ""
 
 
 def _without_password(proxy: str) -> str:

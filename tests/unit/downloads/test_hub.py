@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -121,6 +122,37 @@ def test_faults_of_the_hub_are_told_apart(hub: LocalHub, monkeypatch: pytest.Mon
     assert "HTTPS_PROXY" in sentence(unreachable.value)
 
 
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_a_search_waits_for_no_second_try(
+    hub: LocalHub, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    # huggingface-hub alone would sleep for an hour here.
+    monkeypatch.setattr("time.sleep", pytest.fail)
+    hub.api_status = [(status, {"Retry_After": "3600"})] * 9
+    with pytest.raises((HubFailed, RateLimited)):
+        client().search("llama")
+    assert len(hub.requests) == 1
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(HubUnreachable, match="refused"):
+        client().search("llama")
+
+
+def test_nothing_is_asked_but_what_was_wanted(
+    hub: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Names of programs in which huggingface-hub would see an agent, and ask for a list of them.
+    monkeypatch.setenv("AI_AGENT", "1")
+    monkeypatch.setattr("huggingface_hub.constants.AGENT_HARNESSES_PATH", str(tmp_path / "none"))
+    hub.add(REPO, {"m-Q4_0.gguf": b"x"})
+    client().search("model")
+    client().repo(REPO)
+    assert [path.partition("?")[0] for _, path, _ in hub.requests] == [
+        "/api/models",
+        f"/api/models/{REPO}",
+        f"/api/models/{REPO}/tree/{hub.repos[REPO].commit}",
+    ]
+
+
 def test_a_listing_without_end_is_given_up(hub: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.add(REPO, {})
     hub.endless.add(REPO)
@@ -157,10 +189,11 @@ def test_a_proxy_is_used_and_named_when_it_fails(
 ) -> None:
     hub.add(REPO, {})
     monkeypatch.setenv("HTTP_PROXY", "http://me:secret@127.0.0.1:9")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:8")  # for others
     monkeypatch.setenv("NO_PROXY", "")
     with pytest.raises(HubUnreachable) as caught:
         client().repo(REPO)
-    assert "127.0.0.1:9" in sentence(caught.value)
+    assert "The proxy in use is http://127.0.0.1:9." in sentence(caught.value)
     assert "secret" not in sentence(caught.value)
     assert hub.requests == []
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
