@@ -140,9 +140,10 @@ def test_a_search_waits_for_no_second_try(
 def test_nothing_is_asked_but_what_was_wanted(
     hub: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # Names of programs in which huggingface-hub would see an agent, and ask for a list of them.
-    monkeypatch.setenv("AI_AGENT", "1")
+    # huggingface-hub alone also asks for a list of programs that it might run under.
     monkeypatch.setattr("huggingface_hub.constants.AGENT_HARNESSES_PATH", str(tmp_path / "none"))
+    monkeypatch.setattr("huggingface_hub.utils._detect_agent._registry", None)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.url)
     hub.add(REPO, {"m-Q4_0.gguf": b"x"})
     client().search("model")
     client().repo(REPO)
