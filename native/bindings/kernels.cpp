@@ -1,11 +1,11 @@
 // Binds kernels/choice.h and hook/product_hook.h.
 #include "bindings.h"
 #include "error.h"
-#include "hook/grid_decode.h"
 #include "hook/product_bench.h"
 #include "hook/product_hook.h"
 #include "kernels/choice.h"
 #include "kernels/self_check.h"
+#include "model/fast_converter.h"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>

@@ -2,10 +2,10 @@
 #include "hook/product_hook.h"
 
 #include "error.h"
-#include "hook/grid_decode.h"
 #include "kernels/choice.h"
 #include "kernels/nvfp4_decode.h"
 #include "kernels/product.h"
+#include "model/fast_converter.h"
 
 #include <ggml-backend.h>
 #include <ggml.h>

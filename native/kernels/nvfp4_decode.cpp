@@ -1,7 +1,6 @@
 // Blocks of 64 weights: four E4M3 scales, then four times eight bytes of E2M1 codes.
 #include "kernels/nvfp4_decode.h"
 
-#include <array>
 #include <cmath>
 
 namespace twofold {
@@ -24,8 +23,13 @@ std::array<float, 256> scale_values() {
 
 } // namespace
 
-void nvfp4_decode(const void* blocks, float* weights, std::int64_t count) {
+const std::array<float, 256>& nvfp4_scales() {
     static const std::array<float, 256> scales = scale_values();
+    return scales;
+}
+
+void nvfp4_decode(const void* blocks, float* weights, std::int64_t count) {
+    const std::array<float, 256>& scales = nvfp4_scales();
     const auto* block = static_cast<const std::uint8_t*>(blocks);
     for (std::int64_t first = 0; first < count; first += 64) {
         for (int sub = 0; sub < 4; ++sub) {

@@ -2,6 +2,7 @@
 #include "model/dequantize.h"
 
 #include "error.h"
+#include "model/fast_converter.h"
 #include "nvfp4/encode.h"
 
 #include <ggml-cpu.h>
@@ -22,7 +23,7 @@ template <typename Use> void for_each_piece(const SourceWeights& source, const U
         throw Error("weights.unknown_type", {{"type", std::int64_t{source.type}}});
     const auto type = static_cast<ggml_type>(source.type);
     const ggml_type_traits* traits = ggml_get_type_traits(type);
-    const FloatConverter to_float = float_converter(source.type);
+    const FloatConverter to_float = fast_converter(source.type);
     if (to_float == nullptr || traits->blck_size <= 0)
         throw Error("weights.unknown_type", {{"type", std::int64_t{source.type}}});
 

@@ -1,5 +1,5 @@
 // Eight weights at a time: table entry to FP32, times the block's scale, with the sign bits flipped in.
-#include "hook/grid_decode.h"
+#include "model/grid_decode.h"
 
 #include "kernels/cpu_features.h"
 
@@ -11,26 +11,12 @@
 #define GGML_COMMON_IMPL_CPP
 #include <ggml-common.h>
 
-#include <immintrin.h>
-
-#include <cstring>
-
-#define TWOFOLD_AVX2 __attribute__((target("avx2,f16c")))
+#include "model/avx2_values.h"
 
 namespace twofold {
 namespace {
 
 constexpr std::int64_t super_block = QK_K;
-
-TWOFOLD_AVX2 inline float half(ggml_half bits) {
-    return _cvtsh_ss(bits);
-}
-
-template <typename Word> inline Word load(const void* from) {
-    Word word;
-    std::memcpy(&word, from, sizeof word);
-    return word;
-}
 
 // Eight magnitudes, one a byte, times `scale`; bit i of `signs` set: the i-th is negative.
 TWOFOLD_AVX2 inline void put(float* to, std::uint64_t magnitudes, std::uint32_t signs, float scale) {
@@ -59,7 +45,7 @@ inline std::uint32_t even_signs(std::uint32_t seven) {
 TWOFOLD_AVX2 void decode_iq2_xxs(const void* blocks, float* to, std::int64_t count) {
     const auto* block = static_cast<const block_iq2_xxs*>(blocks);
     for (std::int64_t i = 0; i < count; i += super_block, ++block) {
-        const float d = half(block->d);
+        const float d = from_half(block->d);
         for (int part = 0; part < 8; ++part) {
             const auto* indices = reinterpret_cast<const std::uint8_t*>(block->qs + 4 * part);
             const auto packed = load<std::uint32_t>(block->qs + 4 * part + 2);
@@ -73,7 +59,7 @@ TWOFOLD_AVX2 void decode_iq2_xxs(const void* blocks, float* to, std::int64_t cou
 TWOFOLD_AVX2 void decode_iq2_xs(const void* blocks, float* to, std::int64_t count) {
     const auto* block = static_cast<const block_iq2_xs*>(blocks);
     for (std::int64_t i = 0; i < count; i += super_block, ++block) {
-        const float d = half(block->d);
+        const float d = from_half(block->d);
         for (int part = 0; part < 8; ++part) {
             for (int j = 0; j < 4; ++j, to += 8) {
                 const int nibble = (block->scales[part] >> (j < 2 ? 0 : 4)) & 15;
@@ -88,7 +74,7 @@ TWOFOLD_AVX2 void decode_iq2_xs(const void* blocks, float* to, std::int64_t coun
 TWOFOLD_AVX2 void decode_iq2_s(const void* blocks, float* to, std::int64_t count) {
     const auto* block = static_cast<const block_iq2_s*>(blocks);
     for (std::int64_t i = 0; i < count; i += super_block, ++block) {
-        const float d = half(block->d);
+        const float d = from_half(block->d);
         const std::uint8_t* signs = block->qs + super_block / 8;
         for (int part = 0; part < 8; ++part) {
             for (int j = 0; j < 4; ++j, to += 8) {
@@ -104,7 +90,7 @@ TWOFOLD_AVX2 void decode_iq2_s(const void* blocks, float* to, std::int64_t count
 TWOFOLD_AVX2 void decode_iq3_xxs(const void* blocks, float* to, std::int64_t count) {
     const auto* block = static_cast<const block_iq3_xxs*>(blocks);
     for (std::int64_t i = 0; i < count; i += super_block, ++block) {
-        const float d = half(block->d);
+        const float d = from_half(block->d);
         const std::uint8_t* indices = block->qs;
         for (int part = 0; part < 8; ++part) {
             const auto packed = load<std::uint32_t>(block->qs + super_block / 4 + 4 * part);
@@ -119,7 +105,7 @@ TWOFOLD_AVX2 void decode_iq3_xxs(const void* blocks, float* to, std::int64_t cou
 TWOFOLD_AVX2 void decode_iq3_s(const void* blocks, float* to, std::int64_t count) {
     const auto* block = static_cast<const block_iq3_s*>(blocks);
     for (std::int64_t i = 0; i < count; i += super_block, ++block) {
-        const float d = half(block->d);
+        const float d = from_half(block->d);
         const std::uint8_t* indices = block->qs;
         for (int part = 0; part < 8; ++part) {
             const int nibble = (block->scales[part / 2] >> (part % 2 == 0 ? 0 : 4)) & 15;
@@ -134,44 +120,72 @@ TWOFOLD_AVX2 void decode_iq3_s(const void* blocks, float* to, std::int64_t count
     }
 }
 
-// -1, 0, 1 and 2 times the scale.
-TWOFOLD_AVX2 void decode_q2_0(const void* blocks, float* to, std::int64_t count) {
-    const auto* block = static_cast<const block_q2_0*>(blocks);
-    const __m256i shifts = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
-    for (std::int64_t i = 0; i < count; i += QK2_0, ++block) {
-        const __m256 d = _mm256_set1_ps(half(block->d));
-        for (int part = 0; part < QK2_0 / 8; ++part, to += 8) {
-            const int codes = load<std::uint16_t>(block->qs + 2 * part);
-            const __m256i values =
-                _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32(codes), shifts), _mm256_set1_epi32(3));
-            _mm256_storeu_ps(
-                to, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(values, _mm256_set1_epi32(1))), d));
+// Eight of -1, 0 and 1, shifted up or down by an eighth, times the scale.
+TWOFOLD_AVX2 inline void put_ternary(float* to, std::uint64_t entry, bool down, float scale) {
+    const __m256 shift = _mm256_set1_ps(down ? -IQ1S_DELTA : IQ1S_DELTA);
+    const __m256 values = floats_of(_mm_cvtsi64_si128(static_cast<long long>(entry)));
+    _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_set1_ps(scale), _mm256_add_ps(values, shift)));
+}
+
+TWOFOLD_AVX2 void decode_iq1_s(const void* blocks, float* to, std::int64_t count) {
+    const auto* block = static_cast<const block_iq1_s*>(blocks);
+    for (std::int64_t i = 0; i < count; i += super_block, ++block) {
+        const float d = from_half(block->d);
+        for (int part = 0; part < 8; ++part) {
+            const int packed = block->qh[part];
+            const float scale = d * static_cast<float>(2 * ((packed >> 12) & 7) + 1);
+            for (int j = 0; j < 4; ++j, to += 8) {
+                const int high = ((packed >> (3 * j)) & 7) << 8;
+                put_ternary(to, iq1s_grid[block->qs[4 * part + j] | high], (packed & 0x8000) != 0, scale);
+            }
+        }
+    }
+}
+
+TWOFOLD_AVX2 void decode_iq1_m(const void* blocks, float* to, std::int64_t count) {
+    const auto* block = static_cast<const block_iq1_m*>(blocks);
+    for (std::int64_t i = 0; i < count; i += super_block, ++block) {
+        // The block's scale is spread over the top four bits of the four words of scales.
+        std::uint32_t bits = 0;
+        for (int word = 0; word < 4; ++word)
+            bits |= static_cast<std::uint32_t>(load<std::uint16_t>(block->scales + 2 * word) >> 12)
+                    << (4 * word);
+        const float d = from_half(static_cast<std::uint16_t>(bits));
+        for (int part = 0; part < 8; ++part) {
+            const int scales = load<std::uint16_t>(block->scales + part / 2 * 2) >> (6 * (part % 2));
+            for (int j = 0; j < 4; ++j, to += 8) {
+                const int nibble = block->qh[2 * part + j / 2] >> (4 * (j % 2));
+                const float scale = d * static_cast<float>(2 * ((scales >> (3 * (j / 2))) & 7) + 1);
+                put_ternary(to, iq1s_grid[block->qs[4 * part + j] | ((nibble & 7) << 8)], (nibble & 8) != 0,
+                            scale);
+            }
         }
     }
 }
 
 } // namespace
 
-FloatConverter fast_converter(int type) {
-    if (cpu_features().avx2) {
-        switch (type) {
-        case GGML_TYPE_IQ2_XXS:
-            return decode_iq2_xxs;
-        case GGML_TYPE_IQ2_XS:
-            return decode_iq2_xs;
-        case GGML_TYPE_IQ2_S:
-            return decode_iq2_s;
-        case GGML_TYPE_IQ3_XXS:
-            return decode_iq3_xxs;
-        case GGML_TYPE_IQ3_S:
-            return decode_iq3_s;
-        case GGML_TYPE_Q2_0:
-            return decode_q2_0;
-        default:
-            break;
-        }
+FloatConverter grid_converter(int type) {
+    if (!cpu_features().avx2)
+        return nullptr;
+    switch (type) {
+    case GGML_TYPE_IQ1_S:
+        return decode_iq1_s;
+    case GGML_TYPE_IQ1_M:
+        return decode_iq1_m;
+    case GGML_TYPE_IQ2_XXS:
+        return decode_iq2_xxs;
+    case GGML_TYPE_IQ2_XS:
+        return decode_iq2_xs;
+    case GGML_TYPE_IQ2_S:
+        return decode_iq2_s;
+    case GGML_TYPE_IQ3_XXS:
+        return decode_iq3_xxs;
+    case GGML_TYPE_IQ3_S:
+        return decode_iq3_s;
+    default:
+        return nullptr;
     }
-    return float_converter(type);
 }
 
 } // namespace twofold
@@ -180,8 +194,8 @@ FloatConverter fast_converter(int type) {
 
 namespace twofold {
 
-FloatConverter fast_converter(int type) {
-    return float_converter(type);
+FloatConverter grid_converter(int) {
+    return nullptr;
 }
 
 } // namespace twofold
