@@ -22,13 +22,15 @@ from engine.api.models import (
 
 # The hub may be slow, and a listing has to be read before it can be answered.
 _HUB_S = 180.0
+# The first look at many models reads every header.
+_SCAN_S = 180.0
 
 
 class ModelsClient(EngineClient):
     """Everything that the engine's client does, and models."""
 
     def library(self) -> LibraryAnswer:
-        return self._call("GET", "/twofold/models", LibraryAnswer)
+        return self._call("GET", "/twofold/models", LibraryAnswer, timeout=_SCAN_S)
 
     def search(self, query: str, limit: int = 20) -> SearchAnswer:
         body = {"query": query, "limit": limit}

@@ -18,6 +18,8 @@ from engine.library.facts import FileFacts, read_facts
 from engine.library.files import FoundFile, found_files, has_readable_name, is_empty, look_at
 
 _READERS = 2
+# So many files' facts are lost at most when the program ends during a first scan.
+_KEPT_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +106,24 @@ class _Known:
         return files + self._read(new)
 
     def _read(self, new: Sequence[FoundFile]) -> list[SeenFile]:
-        if not new:
-            return []
+        seen: list[SeenFile] = []
         with ThreadPoolExecutor(_READERS, "library-scan") as readers:
-            read = list(readers.map(read_facts, [file.path for file in new]))
-        # What could not be read now may be readable soon without being changed.
-        keep = [
-            (os.fsencode(file.path), file.size, file.mtime_ns, facts.to_json())
-            for file, facts in zip(new, read, strict=True)
-            if not facts.problem or facts.problem["code"] != Unreadable.code
+            for first in range(0, len(new), _KEPT_AT_ONCE):
+                files = new[first : first + _KEPT_AT_ONCE]
+                read = list(readers.map(read_facts, [file.path for file in files]))
+                for file, facts in zip(files, read, strict=True):
+                    seen.append(SeenFile(file.path, file.size, file.mtime_ns, facts))
+                self._keep(seen[first:])
+        return seen
+
+    def _keep(self, seen: Sequence[SeenFile]) -> None:
+        """What could not be read now may be readable soon without being changed."""
+        rows = [
+            (os.fsencode(file.path), file.size, file.mtime_ns, file.facts.to_json())
+            for file in seen
+            if not file.facts.problem or file.facts.problem["code"] != Unreadable.code
         ]
-        self._database.run_many("INSERT OR REPLACE INTO headers VALUES (?, ?, ?, ?)", keep)
-        return [
-            SeenFile(file.path, file.size, file.mtime_ns, facts)
-            for file, facts in zip(new, read, strict=True)
-        ]
+        self._database.run_many("INSERT OR REPLACE INTO headers VALUES (?, ?, ?, ?)", rows)
 
     def forget(self, present: set[Path]) -> None:
         gone = [(os.fsencode(path),) for path in self.rows.keys() - present]
