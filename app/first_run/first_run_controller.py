@@ -112,6 +112,7 @@ class FirstRunController(QObject):
     # What fits best
 
     def _recommend(self) -> None:
+        self._view.put_demo_first(False)
         self._view.show_best(tr("models.recommending"), "")
         self._models.recommended(self._on_recommended, self._on_unreachable)
 
@@ -134,6 +135,7 @@ class FirstRunController(QObject):
 
     def _only_demo(self, words: str, more: str) -> None:
         """Nothing can be downloaded: the demo is what there is."""
+        self._view.put_demo_first(True)
         self._view.show_download("")
         self._view.show_best("", f"{words} {more}" if self._demo_file() is not None else words)
         announce(self._view, self._view.why.text())
@@ -156,9 +158,8 @@ class FirstRunController(QObject):
         self._context.notify(sentence(problem))
 
     def _demo(self) -> None:
-        demo = self._demo_file()
-        if demo is not None:
-            self._context.loader.load(demo)
+        if self._demo_file() is not None:
+            self._context.loader.load_demo()
             self._context.show_page("chat")
 
     def _demo_file(self) -> Path | None:

@@ -11,7 +11,7 @@ from app.models.flow import Flow
 from app.shell.context import Context
 from app.shell.page import Page
 from app.shell.scrolled import scrolled
-from app.shell.widgets import button, column, icon_button, label, outdented, row
+from app.shell.widgets import button, column, icon_button, label, outdented, restyle, row
 from app.theme.icons import icon
 
 WIDEST = 620
@@ -96,6 +96,11 @@ class FirstRunView(Page):
         self.best.setVisible(bool(best))
         self.why.setText(why)
         self.why.setVisible(bool(why))
+
+    def put_demo_first(self, first: bool) -> None:
+        """The demo is the one thing to do, or the second of two."""
+        self.demo.setProperty("kind", "primary" if first else None)
+        restyle(self.demo)
 
     def show_progress(self, share: float | None, words: str) -> None:
         """Without words nothing is being downloaded."""

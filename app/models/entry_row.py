@@ -17,6 +17,7 @@ from app.i18n import numbers, tr
 from app.models.panel import Panel
 from app.models.row import Row
 from app.models.words import (
+    DOT,
     entry_facts,
     file_names,
     origin_words,
@@ -53,7 +54,7 @@ class EntryRow(Row):
     asked = Signal(object)
 
     def __init__(self, entry: ModelEntry, entries: Mapping[str, ModelEntry]) -> None:
-        super().__init__(entry.name, opens=True)
+        super().__init__(entry.name, opens=True, among_menus=True)
         self.entry = entry
         self._entries = entries
         self._in_use = False
@@ -122,7 +123,8 @@ class EntryRow(Row):
             facts.append(tr("models.context", tokens=numbers.count(entry.context)))
         if entry.parameters:
             facts.append(tr("models.parameters", count=f"{entry.parameters / 1e9:.3g}"))
-        for words in (*facts, origin_words(entry), file_names(_paths(entry))):
+        facts.append(origin_words(entry))
+        for words in (DOT.join(fact for fact in facts if fact), file_names(_paths(entry))):
             if words:
                 self._add(label(words, "small", wrap=True))
         for prefiller in entry.prefillers:
@@ -130,13 +132,13 @@ class EntryRow(Row):
         for projector in entry.projectors:
             fits = {True: "models.projector", None: "models.projector_unknown"}
             words = tr(fits.get(projector.fits, "models.projector_wrong"))
-            shown = Row(projector.path.name, words)
+            shown = Row(projector.path.name, words, among_menus=True)
             shown.show_size(projector.bytes)
             self._add(shown)
 
     def _prefiller_row(self, prefiller: AttachedPrefiller) -> Row:
         verdict = tr(f"models.why_{prefiller.verdict}")
-        shown = Row(prefiller.path.stem, verdict)
+        shown = Row(prefiller.path.stem, verdict, among_menus=True)
         shown.facts.setToolTip("; ".join(prefiller.reasons))
         shown.show_size(prefiller.bytes)
         shown.show_label(verdict_label(prefiller), "; ".join(prefiller.reasons))

@@ -38,12 +38,12 @@ class Flow(QLayout):
         self._place(rect, move=True)
 
     def sizeHint(self) -> QSize:
-        widths = [item.sizeHint().width() for item in self._items]
+        widths = [item.sizeHint().width() for item in self._items if not item.isEmpty()]
         gaps = self.spacing() * max(0, len(widths) - 1)
         return QSize(sum(widths) + gaps, self.minimumSize().height())
 
     def minimumSize(self) -> QSize:
-        sizes = [item.minimumSize() for item in self._items]
+        sizes = [item.minimumSize() for item in self._items if not item.isEmpty()]
         return QSize(
             max((size.width() for size in sizes), default=0),
             max((size.height() for size in sizes), default=0),
@@ -53,6 +53,8 @@ class Flow(QLayout):
         """The height that the lines take in the width of `rect`."""
         x, y, line = rect.x(), rect.y(), 0
         for item in self._items:
+            if item.isEmpty():  # hidden
+                continue
             size = item.sizeHint().boundedTo(QSize(max(rect.width(), 1), 1 << 20))
             if x > rect.x() and x + size.width() > rect.x() + rect.width():
                 x, y, line = rect.x(), y + line + self.spacing(), 0

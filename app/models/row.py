@@ -50,15 +50,18 @@ BATCH_S = 0.012
 class Row(QWidget):
     """`acted` when its button is pressed, `toggled` when its details are opened or closed.
 
-    Rows without details of their own stand under the name of those with. `add_menu` gives the
-    row its further actions.
+    `add_menu` gives the row its further actions; `among_menus` are rows of a list in which some
+    have such.
     """
 
     acted = Signal()
     toggled = Signal(bool)
 
-    def __init__(self, name: str, facts: str = "", *, opens: bool = False) -> None:
+    def __init__(
+        self, name: str, facts: str = "", *, opens: bool = False, among_menus: bool = False
+    ) -> None:
         super().__init__()
+        self._among_menus = among_menus
         self.title = name
         self._opens = opens
         self._kind: ButtonKind = "plain"
@@ -102,7 +105,7 @@ class Row(QWidget):
         self._details = QWidget()
         self.details = QVBoxLayout(self._details)
         self.details.setContentsMargins(INDENT if opens else 0, 0, 0, 10)
-        self.details.setSpacing(8)
+        self.details.setSpacing(4)
         self._details.hide()
         whole = column(self.rule, spacing=0)
         whole.addLayout(head)
@@ -207,9 +210,10 @@ class Row(QWidget):
             (self.button, BUTTON_WIDTH),
         ):
             shown.setMinimumWidth(theme().px(width) if wide else 0)
-        keeps = self.button.sizePolicy()
-        keeps.setRetainSizeWhenHidden(wide)
-        self.button.setSizePolicy(keeps)
+        for made, held in ((self.button, wide), (self.menu_button, wide and self._among_menus)):
+            keeps = made.sizePolicy()
+            keeps.setRetainSizeWhenHidden(held)
+            made.setSizePolicy(keeps)
         for part in (self._figures, self._actions):
             self._line.setAlignment(part, sides(0) if wide else sides.AlignLeft)
 
