@@ -41,6 +41,12 @@ def demo_model() -> Path:
     return cache_folder() / "models" / DEMO_MODEL
 
 
+def demo_prefiller() -> Path:
+    """Where the demo model's prefiller lies once it was built."""
+    model = demo_model()
+    return model.with_name(f"{model.stem}.prefiller.gguf")
+
+
 def _home(name: str) -> Path | None:
     home = os.environ.get("TWOFOLD_HOME")
     return Path(home) / name if home else None

@@ -62,7 +62,7 @@ class ChatController(QObject):
         view.settings_panel.preset_deleted.connect(self._on_preset_deleted)
         view.model.clicked.connect(self.choose_model)
         view.empty.models_asked.connect(self.choose_model)
-        view.empty.demo_asked.connect(self.load_demo)
+        view.empty.demo_asked.connect(loader.load_demo)
         view.empty.restart_asked.connect(loader.restart)
         self._engine.state_changed.connect(self._on_engine)
         self._engine.connection_changed.connect(self._on_engine)
@@ -442,10 +442,6 @@ class ChatController(QObject):
 
     def choose_model(self) -> None:
         self._context.show_page("models")
-
-    def load_demo(self) -> None:
-        if (demo := self._loader.demo()) is not None:
-            self._loader.load(demo)
 
     # Showing the state of things
 

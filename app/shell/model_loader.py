@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 from app.engine_client.client import Connection, EngineClient
 from app.preferences import PreferencesFile
 from engine.api.engine import EngineState, LoadRequest
-from engine.paths import demo_model
+from engine.paths import demo_model, demo_prefiller
 
 
 class ModelLoader(QObject):
@@ -46,6 +46,12 @@ class ModelLoader(QObject):
         values.force_pairing = force_pairing
         self._preferences.save()
         self._load_chosen()
+
+    def load_demo(self) -> None:
+        """The demo model, with its prefiller where that was built."""
+        if (demo := self.demo()) is not None:
+            prefiller = demo_prefiller()
+            self.load(demo, prefiller if prefiller.is_file() else None)
 
     def restart(self) -> None:
         """After a failure: whatever is needed to answer again."""
