@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,19 +98,19 @@ def show(found: Profile, console: Console) -> None:
     table.add_row(
         "Memory", f"{host.memory_free / GIB:.1f} of {host.memory_total / GIB:.1f} GiB free"
     )
-    for disk in found.disks:
-        table.add_row("Disk", _disk(disk))
+    for disks in _by_disk(found.disks):
+        table.add_row("Disk", _disk(disks))
     rates = found.rates
     if rates.products_tflops:
         products = (f"{name} {rate:.3g}" for name, rate in rates.products_tflops.items())
-        table.add_row("Reading, TFLOP/s", ", ".join(products))
+        table.add_row("Reading prompts, TFLOP/s", ", ".join(products))
     if rates.decode_gbps:
         decode = (f"{name} {rate:.3g}" for name, rate in rates.decode_gbps.items())
-        table.add_row("Writing, GB/s", ", ".join(decode))
+        table.add_row("Writing answers, GB/s", ", ".join(decode))
     console.print(table, highlight=False, markup=False)
-    for disk in found.disks:
-        for code in disk.warnings:
-            sentence = disk_sentence(code, disk)
+    for disks in _by_disk(found.disks):
+        for code in dict.fromkeys(code for disk in disks for code in disk.warnings):
+            sentence = disk_sentence(code, disks[0])
             console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -140,12 +141,25 @@ def _device(device: Device) -> str:
     return ", ".join(facts)
 
 
-def _disk(disk: Disk) -> str:
-    facts = [f"{disk.path}: {disk.kind}"]
+def _by_disk(folders: Sequence[Disk]) -> list[list[Disk]]:
+    """The folders of each disk together."""
+    found: dict[tuple[str | None, ...], list[Disk]] = {}
+    for folder in folders:
+        key = (folder.device or folder.path, folder.file_system, folder.measured_at)
+        found.setdefault(key, []).append(folder)
+    return list(found.values())
+
+
+def _disk(folders: Sequence[Disk]) -> str:
+    disk = folders[0]
+    kind = "of unknown kind" if disk.kind == "unknown" else disk.kind
+    facts = [f"{', '.join(folder.path for folder in folders)}: {kind}"]
     if disk.file_system:
         facts.append(f"{disk.file_system} on {disk.device}")
     if disk.free is not None:
         facts.append(f"{disk.free / GIB:.0f} GiB free")
     if disk.read_gbps is not None:
         facts.append(f"{disk.read_gbps:.2f} GB/s, measured {(disk.measured_at or '')[:10]}")
+    else:
+        facts.append("not measured")
     return ", ".join(facts)

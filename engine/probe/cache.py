@@ -29,7 +29,7 @@ class Measured(BaseModel):
 def load(folder: Path | None = None) -> Measured:
     """What is known and not too old; nothing where no file is, or a damaged one."""
     try:
-        text = (folder or paths.cache_folder()).joinpath(FILE_NAME).read_text(encoding="utf-8")
+        text = (folder or paths.data_folder()).joinpath(FILE_NAME).read_text(encoding="utf-8")
         found = Measured.model_validate_json(text)
     except (OSError, ValueError):
         return Measured()
@@ -42,7 +42,7 @@ def load(folder: Path | None = None) -> Measured:
 
 def save(measured: Measured, folder: Path | None = None) -> None:
     """Whole or not at all; a folder that cannot be written loses only the time to measure anew."""
-    place = folder or paths.cache_folder()
+    place = folder or paths.data_folder()
     with contextlib.suppress(OSError):
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(

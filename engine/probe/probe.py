@@ -54,11 +54,15 @@ def probe(
     before = known_profile(folders)
     files = {disk.path: disks.model_file([Path(disk.path)]) for disk in before.disks}
     found: list[Disk] = []
-    for disk in before.disks:
+    # Folders with a file to measure with come first: another folder may be on the same disk.
+    for disk in sorted(before.disks, key=lambda disk: files[disk.path] is None):
         if disk.read_gbps is not None and not again:
             found.append(disk)
             continue
         blank = disks.describe_disk(Path(disk.path))
+        if files[disk.path] is None and (same := _known_disk(blank, found)).read_gbps:
+            found.append(same)
+            continue
         what = f"the disk of {disk.path}"
         tell(what, 0.0, "")
         measured = disks.measured_disk(
@@ -72,7 +76,7 @@ def probe(
     rates = before.rates
     if again or not rates.products_tflops:
         rates = _rates(before, tell, cancellation)
-    return before.model_copy(update={"disks": tuple(found), "rates": rates})
+    return before.model_copy(update={"disks": _distinct(found), "rates": rates})
 
 
 def measure_folder(

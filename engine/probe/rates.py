@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from engine.api.hardware import Rates
 from engine.chat.cancellation import Cancellation
+from engine.kernels.check import use_checked_kernel
 from engine.planner.rates import CPU, PREFILL_TYPE
 from engine.probe.errors import MeasuringFailed, ProbeStopped
 from engine.probe.products import ProductRates, measure_products
@@ -82,6 +83,7 @@ def as_rates(device: str, products: ProductRates) -> Rates:
 
 def _answer(question: str) -> str:
     asked = json.loads(question)
+    use_checked_kernel()  # what is measured is what will run
     found = measure_products(
         asked["types"], device=asked["index"], threads=asked["threads"], decode=True
     )

@@ -50,9 +50,7 @@ class _Schemas:
         if endpoint.answer is not None:
             content[_JSON] = {"schema": self._schema(endpoint.answer, "serialization")}
         if endpoint.events is not None:
-            # Each event's data is one of these.
-            self._schema(endpoint.events, "serialization")
-            content[_EVENTS] = {"schema": {"type": "string"}}
+            content[_EVENTS] = {"schema": self._event(endpoint.events)}
         error = {_JSON: {"schema": self._schema(ErrorResponse, "serialization")}}
         responses: dict[str, Any] = {
             "200": {"description": "As asked.", **({"content": content} if content else {})},
@@ -72,6 +70,15 @@ class _Schemas:
             schema = self._schema(endpoint.body, "validation")
             operation["requestBody"] = {"required": True, "content": {_JSON: {"schema": schema}}}
         return operation
+
+    def _event(self, data: Any) -> JsonSchemaValue:
+        """One event of a stream; its `data` is JSON text, or [DONE] at the end of OpenAI's."""
+        text = {
+            "type": "string",
+            "contentMediaType": _JSON,
+            "contentSchema": self._schema(data, "serialization"),
+        }
+        return {"type": "object", "properties": {"data": text}, "required": ["data"]}
 
     def _schema(self, model: Any, mode: JsonSchemaMode) -> JsonSchemaValue:
         schema = TypeAdapter[Any](model).json_schema(mode=mode, ref_template=_REFERENCE)

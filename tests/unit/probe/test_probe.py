@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
@@ -9,9 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from engine.api.hardware import Disk, Profile, Rates
 from engine.chat.cancellation import Cancellation
+from engine.cli.probe import show
 from engine.native import native
 from engine.planner.plan import make_plan
 from engine.planner.request import PlanRequest
@@ -65,6 +68,31 @@ def test_a_probe_gives_a_profile_that_a_plan_is_made_for(
     plan = make_plan(found, decoder("qwen3", "0.6b", "Q4_0"), None, PlanRequest())
     assert plan.device == "CPU"
     assert "plan.disk_unmeasured" not in {remark.code for remark in plan.warnings}
+
+
+def test_a_folder_without_models_has_the_speed_of_the_disk_that_it_is_on(
+    models: Path, fixed_rates: list[str]
+) -> None:
+    assert fixed_rates == []
+    empty = models.parent / "empty"
+    found = probe([empty, models])
+    by_path = {disk.path: disk for disk in found.disks}
+    assert by_path[str(empty)].read_gbps == by_path[str(models)].read_gbps
+    assert by_path[str(empty)].warnings == by_path[str(models)].warnings
+    output = io.StringIO()
+    show(found, Console(file=output, width=200))
+    [line] = [line for line in output.getvalue().splitlines() if line.startswith("Disk")]
+    assert str(empty) in line
+    assert str(models) in line
+
+
+def test_a_reason_is_told_once_for_a_disk(tmp_path: Path, fixed_rates: list[str]) -> None:
+    assert fixed_rates == []
+    found = probe([tmp_path / "a", tmp_path / "b"])
+    output = io.StringIO()
+    show(found, Console(file=output, width=200))
+    assert output.getvalue().count("probe.no_model_file") == 1
+    assert "not measured" in output.getvalue()
 
 
 def test_what_was_measured_is_not_measured_again_unless_asked(
