@@ -209,7 +209,8 @@ class Offers(_Sent):
 
 
 class RepoListing(_Sent):
-    """A repo's models. `refused`: names of files that no honest repo has."""
+    """A repo's models. `refused`: names of files that no honest repo has; `more`: how many models
+    were left out, since there are far too many."""
 
     repo: str
     commit: str
@@ -217,6 +218,7 @@ class RepoListing(_Sent):
     licence: str | None
     variants: tuple[Variant, ...]
     refused: tuple[str, ...] = ()
+    more: int = 0
     prefillers: dict[str, tuple[PrefillerOffer, ...]] = {}
     failure: Failure | None = None
 

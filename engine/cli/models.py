@@ -429,6 +429,8 @@ def _show_listing(listing: RepoListing) -> None:
         size, star = _size(one.bytes), "*" if one.recommended else ""
         _add(table, star, one.name, one.label, size, _fit(one), _notes(one))
     _show(table)
+    if listing.more:
+        _say(f"and {listing.more:,} more. Name one: REPO:QUANT")
     if any(one.recommended for one in listing.variants):
         _say("* recommended for this machine")
     decoders = [one for one in listing.variants if one.kind == "decoder"]

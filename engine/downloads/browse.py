@@ -35,6 +35,8 @@ LITTLE_EXPECT = (
     "With three bits a weight or more, a prefiller does not make answers better; it may make "
     "reading long prompts faster."
 )
+# More than any honest repo has, and as many as can be shown.
+MOST_VARIANTS = 500
 _SEARCHED = 5
 
 
@@ -92,8 +94,10 @@ class Browser:
         found = sort_files(repo.name, repo.files)
         variants = found.variants
         chosen = choose(repo.name, variants, reference.wanted) if reference.wanted else None
-        facts, failure = self._facts(repo, chosen or _to_read(variants))
-        fitted = self._with_fits(variants, chosen or _to_read(variants), facts, failure)
+        read = chosen or _to_read(variants)
+        facts, failure = self._facts(repo, read)
+        listed = [*variants[:MOST_VARIANTS], *([chosen] if chosen else [])]
+        fitted = self._with_fits(list(dict.fromkeys(listed)), read, facts, failure)
         best = recommended(fitted)
         here = {hub_name(entry).lower() for entry in self._entries()}
         shown = tuple(
@@ -113,6 +117,7 @@ class Browser:
             licence=repo.licence,
             variants=shown,
             refused=found.refused[:50],
+            more=0 if chosen else max(0, len(variants) - MOST_VARIANTS),
             prefillers=self._prefillers(repo, shown, facts, chosen),
             failure=failure,
         )

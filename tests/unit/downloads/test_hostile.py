@@ -89,6 +89,17 @@ def browser(downloading: Downloading) -> Browser:
     return Browser(downloading.hub, profile, downloading.library.entries)
 
 
+def test_a_repo_of_very_many_models_is_shown_in_part_and_each_can_be_named(
+    hub: LocalHub, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.downloads.browse.MOST_VARIANTS", 20)
+    hub.add(REPO, {f"m{no:03}-Q4_0.gguf": b"x" * no for no in range(100)})
+    listing = browser.show(REPO)
+    assert (len(listing.variants), listing.more) == (20, 80)
+    (one,) = browser.show(f"{REPO}:m099-Q4_0").variants
+    assert one.name == "m099-Q4_0" and one.fit is not None
+
+
 def lying() -> bytes:
     """A header that claims more tensors than the file could hold."""
     model = tiny_model("llama", blocks=1)
