@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable
@@ -371,6 +372,41 @@ def test_another_process_takes_up_what_one_left(hub: LocalHub, make: Make) -> No
     assert second.queue.get(job.id).state == "queued"
     assert second.run(job)[0].state == "done"
     assert hub.served[1].start > 0
+
+
+def test_a_queue_that_an_earlier_version_left_is_worked_off(hub: LocalHub, make: Make) -> None:
+    hub.add(REPO, {FILE: DATA})
+    old = make()
+    job = old.order(REPO)
+    (text,) = old.library.database.rows("SELECT work FROM jobs")[0]
+    work = json.loads(text)
+    known = ("kind", "repo", "revision", "commit", "variants", "files", "origin")
+    first = {name: work[name] for name in known}  # as version 0.1.0 wrote it
+    old.library.database.run(
+        "UPDATE jobs SET work = ?, progress = ?", (json.dumps(first), '{"done": 0, "total": 9}')
+    )
+    old.close()
+    new = make()
+    assert new.run(job)[0].state == "done"
+    assert new.files() == {f"{REPO}/{FILE}": DATA}
+
+
+def test_several_downloads_run_at_once_and_the_others_wait(hub: LocalHub, make: Make) -> None:
+    downloading = make(parallel=2)
+    names = "abc"
+    for name in names:
+        hub.add(f"x/{name}", {f"{name}-Q4_0.gguf": DATA + name.encode()})
+        hub.fail(f"{name}-Q4_0.gguf", drip_s=0.005)
+    jobs = [downloading.order(f"x/{name}") for name in names]
+    downloading.runner.start()
+
+    def done() -> list[bool]:
+        return [downloading.queue.get(job.id).progress.done > 0 for job in jobs]
+
+    downloading.wait(lambda: done()[:2] == [True, True])
+    states = [downloading.queue.get(job.id).state for job in jobs]
+    assert states == ["running", "running", "queued"]
+    downloading.wait(lambda: all(downloading.queue.get(job.id).state == "done" for job in jobs))
 
 
 def test_only_one_process_works_the_queue(hub: LocalHub, make: Make) -> None:
