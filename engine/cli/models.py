@@ -137,6 +137,7 @@ def list_(
     """List the models on this machine."""
     with opened() as models:
         if jobs:
+            models.runner.tidy()
             queued = models.queue.jobs()
             _tell_jobs(queued, as_json=as_json, failing=False)
             if not queued and not as_json:
@@ -368,7 +369,7 @@ def _title(job: Job) -> str:
 def _facts(job: JobInfo) -> str:
     progress = job.progress
     parts = [f"{_size(progress.done)} of {_size(progress.total)}"] if progress.total else []
-    if progress.rate:
+    if progress.rate and job.state == "running":
         parts.append(f"{_size(round(progress.rate))}/s")
     if progress.remaining_s is not None and job.state == "running":
         parts.append(f"{_duration(progress.remaining_s)} left")

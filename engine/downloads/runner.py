@@ -109,6 +109,13 @@ class Runner:
         """Whether a job runs in this process."""
         return bool(self._tasks)
 
+    def tidy(self) -> None:
+        """What runs in no process any more is shown as waiting."""
+        with contextlib.suppress(CannotWrite):
+            if not self._lock.is_locked and self._locked():
+                self._queue.recover()
+                self._lock.release()
+
     def wake(self) -> None:
         """The queue changed; for any thread."""
         loop, changed = self._loop, self._changed

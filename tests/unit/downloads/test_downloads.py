@@ -374,6 +374,20 @@ def test_another_process_takes_up_what_one_left(hub: LocalHub, make: Make) -> No
     assert hub.served[1].start > 0
 
 
+def test_what_a_dead_process_was_at_is_not_shown_as_running(hub: LocalHub, make: Make) -> None:
+    hub.add(REPO, {FILE: DATA})
+    program, other = make(), make()
+    job = program.order(REPO)
+    assert program.queue.claim(job.id)  # and died
+    other.runner.tidy()
+    assert other.queue.get(job.id).state == "queued"
+    hub.fail(FILE, drip_s=0.01)
+    program.runner.start()
+    program.wait(lambda: program.queue.get(job.id).progress.done > 0)
+    other.runner.tidy()
+    assert other.queue.get(job.id).state == "running"
+
+
 def test_a_queue_that_an_earlier_version_left_is_worked_off(hub: LocalHub, make: Make) -> None:
     hub.add(REPO, {FILE: DATA})
     old = make()
