@@ -111,7 +111,7 @@ class Writer(QObject):
             self._show(tr("chat.engine_starting"))
         elif engine.connection is not Connection.CONNECTED:
             self._on_failed(engine.failure or failure("window.engine_unreachable", reason=""))
-        elif engine.state.status == "loading":
+        elif engine.state.status == "loading" or engine.will_load:
             self._show(tr("chat.model_loading"))
         elif engine.state.status == "failed" and engine.state.failure is not None:
             self._on_failed(engine.state.failure)

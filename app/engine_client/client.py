@@ -59,6 +59,7 @@ class EngineClient(QObject):
         self._failure: Failure | None = None
         self._events: Stream | None = None
         self._turns: list[Turn] = []
+        self._loads = 0  # that were asked for and not answered
         self._reconnect = QTimer(self)
         self._reconnect.setSingleShot(True)
         self._reconnect.setInterval(RECONNECT_MS)
@@ -72,6 +73,11 @@ class EngineClient(QObject):
     def state(self) -> EngineState:
         """What the engine last said; `empty` while there is no engine."""
         return self._state
+
+    @property
+    def will_load(self) -> bool:
+        """Whether a model was asked for that the engine's state does not tell of yet."""
+        return self._loads > 0 and self._state.status in ("empty", "failed")
 
     @property
     def failure(self) -> Failure | None:
@@ -114,12 +120,20 @@ class EngineClient(QObject):
         failed: Failed | None = None,
     ) -> None:
         """Loads a model; progress and outcome also come as the engine's state."""
-        self.http.post(
-            "/twofold/load",
-            request.model_dump(mode="json", exclude_unset=True),
-            lambda _: then() if then is not None else None,
-            failed or _ignore,
-        )
+        self._loads += 1
+
+        def loaded(_: Any) -> None:
+            self._loads -= 1
+            if then is not None:
+                then()
+
+        def refused(problem: Failure) -> None:
+            self._loads -= 1
+            (failed or _ignore)(problem)
+            self.state_changed.emit(self._state)  # whoever waited for the load goes on
+
+        body = request.model_dump(mode="json", exclude_unset=True)
+        self.http.post("/twofold/load", body, loaded, refused)
 
     def unload(self, failed: Failed | None = None) -> None:
         self.http.post("/twofold/unload", {}, lambda _: None, failed or _ignore)

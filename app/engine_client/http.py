@@ -20,6 +20,7 @@ from app.engine_client.sse import EventParser
 from engine.api.failure import Failure
 
 Then = Callable[[Any], None]
+_FIRST_OF_HTTP = 100  # the errors below it are the connection's
 Failed = Callable[[Failure], None]
 
 
@@ -147,7 +148,8 @@ def failure_of(reply: QNetworkReply) -> Failure | None:
     if reply.error() == QNetworkReply.NetworkError.NoError:
         return None
     status = _status(reply)
-    if status == 0:
+    # A connection may also break in the middle of an answer that began well.
+    if status == 0 or reply.error().value < _FIRST_OF_HTTP:
         return failure(ENGINE_UNREACHABLE, reason=reply.errorString())
     try:
         return error_in(json.loads(bytes(reply.readAll().data())))

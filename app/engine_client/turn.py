@@ -7,13 +7,15 @@ from typing import Any
 from pydantic import TypeAdapter
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.engine_client.failures import ENGINE_ANSWER, failure
+from app.engine_client.failures import ENGINE_ANSWER, ENGINE_UNREACHABLE, failure
 from app.engine_client.http import Http, Stream, error_in
 from engine.api.failure import Failure
 from engine.api.turn import Notice, PrefillProgress, TurnEvent, TurnReport, TurnStarted
 
 # A stop that the engine has not answered by then ends the connection, which ends the work too.
 STOP_MS = 1000
+# A connection that breaks may be the first sign of the engine's death: its cause comes by then.
+DEATH_MS = 1000
 
 _event: TypeAdapter[Any] = TypeAdapter(TurnEvent)
 
@@ -44,6 +46,11 @@ class Turn(QObject):
         self._stop_timer.setSingleShot(True)
         self._stop_timer.setInterval(STOP_MS)
         self._stop_timer.timeout.connect(self._give_up)
+        self._doubt: Failure | None = None
+        self._doubt_timer = QTimer(self)
+        self._doubt_timer.setSingleShot(True)
+        self._doubt_timer.setInterval(DEATH_MS)
+        self._doubt_timer.timeout.connect(self._believe)
         self._stream: Stream = http.stream("/v1/chat/completions", body)
         self._stream.arrived.connect(self._on_event)
         self._stream.ended.connect(self._on_ended)
@@ -72,6 +79,7 @@ class Turn(QObject):
         if self._over:
             return
         self._over = True
+        self._doubt_timer.stop()
         self._stream.abort()
         self.stopped.emit()
         self.over_now.emit()
@@ -113,14 +121,20 @@ class Turn(QObject):
     def _on_ended(self, problem: Failure | None) -> None:
         if self._over:
             return
-        if problem is not None:
+        if problem is not None and problem.code != ENGINE_UNREACHABLE:
             self._fail(problem)
         elif self._report is None:
-            self._fail(failure(ENGINE_ANSWER, reason="no report"))
+            self._doubt = problem or failure(ENGINE_ANSWER, reason="no report")
+            self._doubt_timer.start()
         else:
             self._finish()
             self.finished.emit(self._report)
             self.over_now.emit()
+
+    def _believe(self) -> None:
+        """The engine lives: the connection alone broke."""
+        if not self._over and self._doubt is not None:
+            self._fail(self._doubt)
 
     def _fail(self, problem: Failure) -> None:
         self._finish()
@@ -130,3 +144,4 @@ class Turn(QObject):
     def _finish(self) -> None:
         self._over = True
         self._stop_timer.stop()
+        self._doubt_timer.stop()

@@ -63,6 +63,7 @@ class ModelLoader(QObject):
     def _on_connection(self, connection: Connection) -> None:
         if connection is not Connection.CONNECTED:
             self._asked = False
+        self._on_state(self._engine.state)
 
     def _on_state(self, state: EngineState) -> None:
         connected = self._engine.connection is Connection.CONNECTED

@@ -16,6 +16,7 @@ from app.chat.rows import Action, Foot, Problem, Row
 from app.main import Application
 from app.store.chats import ChatStore
 from app.store.records import Chat
+from engine.api.engine import EngineState
 from engine.api.failure import Failure
 from tests.app.conftest import MakeApp
 from tests.support.fake_engine import (
@@ -162,6 +163,45 @@ def test_an_engine_that_dies_costs_one_card_and_restarts_on_click(
         lambda: answered(chat) and chat.messages[-1].content == "A whole answer", timeout=10_000
     )
     assert chat.messages[-1].versions == 2
+
+
+def test_a_connection_that_breaks_before_the_death_is_known_tells_of_the_death(
+    ready_app: Application, fake: FakeEngine, qtbot: QtBot
+) -> None:
+    fake.script = lambda _: ["Half", Pause(0.1), Drop()]
+    chat = ready_app.window.chat
+    send(chat, "Hello")
+    qtbot.waitUntil(lambda: chat.writer is not None and chat.writer.content == "Half")
+    qtbot.wait(300)
+    os.kill(ready_app.engine.pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: answered(chat), timeout=5000)
+    failed = chat.messages[-1].failure
+    assert failed is not None and failed["code"] == "window.engine_died"
+
+
+def test_after_a_restart_the_answer_waits_for_the_model_to_be_loaded(
+    ready_app: Application, fake: FakeEngine, qtbot: QtBot
+) -> None:
+    chat = ready_app.window.chat
+    ready_app.preferences.values.model = "fake.gguf"
+    fake.script = lambda _: [WaitForStop()]
+    send(chat, "Hello")
+    qtbot.waitUntil(lambda: len(fake.asked) == 1)
+    fake.state = EngineState(status="empty")
+    loads_before_asked: list[int] = []
+
+    def script(_: object) -> list[str]:
+        loads_before_asked.append(len(fake.loads))
+        return ["Here again."]
+
+    fake.script = script
+    os.kill(ready_app.engine.pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: answered(chat), timeout=5000)
+    act(chat, "help", chat.messages[-1].id)
+    qtbot.waitUntil(
+        lambda: answered(chat) and chat.messages[-1].content == "Here again.", timeout=10_000
+    )
+    assert loads_before_asked == [1]
 
 
 def test_every_failure_of_the_engine_is_a_card_with_one_button(

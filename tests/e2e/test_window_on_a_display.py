@@ -1,0 +1,83 @@
+"""The window on a real display (Xvfb), from the first run to another start, by clicks and keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.demo import demo_prefiller
+from engine.paths import demo_model
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(sys.platform != "linux", reason="Xvfb is for Linux"),
+]
+
+
+@contextmanager
+def display() -> Iterator[str]:
+    server = shutil.which("Xvfb")
+    assert server, "install the package xvfb"
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [server, "-displayfd", str(write), "-screen", "0", "1400x900x24", "-nolisten", "tcp"],
+        pass_fds=(write,), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(write)
+    try:
+        with os.fdopen(read) as numbers:
+            yield f":{numbers.readline().strip()}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def play(part: str, home: Path, screen: str) -> dict[str, Any]:
+    environment = dict(os.environ) | {
+        "DISPLAY": screen,
+        "QT_QPA_PLATFORM": "xcb",
+        "TWOFOLD_HOME": str(home),
+        "TWOFOLD_CACHE": str(demo_model().parent.parent),
+        "LANG": "C.UTF-8",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.window_driver", part],
+        env=environment, capture_output=True, text=True, timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert "problem" not in seen, f"{seen}\n{done.stderr[-2000:]}"
+    print(part, {name: seen[name] for name in ("seconds to the screen", "memory")})
+    return seen
+
+
+def test_first_run_demo_question_odp_question_a_dead_engine_and_another_start(
+    tmp_path: Path,
+) -> None:
+    demo_prefiller(demo_model())
+    with display() as screen:
+        first = play("first_run", tmp_path, screen)
+        again = play("again", tmp_path, screen)
+
+    assert first["colours"] > 20, "the display shows a page"
+    assert first["prefiller"].endswith(".prefiller.gguf")
+    assert "Streams" in first["sentence"]
+    shown = first["messages"]
+    assert [item["role"] for item in shown] == ["user", "assistant"] * 3
+    assert shown[1]["path"] in ("resident", "decoder") and shown[3]["path"] == "odp"
+    assert all(item["content"] for item in shown)
+    died = first["after the death"][-1]
+    assert died["failure"] == "window.engine_died"
+    assert died["content"], "what was written before the death is kept"
+    assert again["messages"] == shown
+    assert again["model"] == str(demo_model())
