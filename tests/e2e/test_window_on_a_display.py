@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from engine.demo import demo_prefiller
@@ -42,7 +45,7 @@ def display() -> Iterator[str]:
         process.wait()
 
 
-def play(part: str, home: Path, screen: str) -> dict[str, Any]:
+def play(part: str, home: Path, screen: str, *, ends_with: int = 0) -> dict[str, Any]:
     environment = dict(os.environ) | {
         "DISPLAY": screen,
         "QT_QPA_PLATFORM": "xcb",
@@ -54,11 +57,15 @@ def play(part: str, home: Path, screen: str) -> dict[str, Any]:
         [sys.executable, "-m", "tests.support.window_driver", part],
         env=environment, capture_output=True, text=True, timeout=400,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == ends_with, done.stderr[-3000:]
     seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert "problem" not in seen, f"{seen}\n{done.stderr[-2000:]}"
-    print(part, {name: seen[name] for name in ("seconds to the screen", "memory")})
-    return seen
+    print(part, {name: seen.get(name) for name in ("seconds to the screen", "memory")})
+    for _ in range(100):
+        if not psutil.pid_exists(seen["engine"]):
+            return seen
+        time.sleep(0.1)
+    raise AssertionError("the engine outlives its window")
 
 
 def test_first_run_demo_question_odp_question_a_dead_engine_and_another_start(
@@ -81,3 +88,14 @@ def test_first_run_demo_question_odp_question_a_dead_engine_and_another_start(
     assert died["content"], "what was written before the death is kept"
     assert again["messages"] == shown
     assert again["model"] == str(demo_model())
+
+
+def test_a_window_that_is_killed_loses_at_most_a_second_of_an_answer(tmp_path: Path) -> None:
+    with display() as screen:
+        killed = play("killed", tmp_path, screen, ends_with=-signal.SIGKILL)
+        again = play("again", tmp_path, screen)
+    question, answer = again["messages"]
+    assert question["content"] == "Tell me a very long story about a ship."
+    assert answer["status"] in ("interrupted", "done")
+    a_second_before = [length for at, length in killed["said"] if at <= -1.0]
+    assert len(answer["content"]) >= a_second_before[-1] > 0

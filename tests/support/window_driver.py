@@ -152,6 +152,23 @@ class Driver:
         QTest.qWait(200)
         self.seen["messages"] = self.stored()
 
+    def killed(self) -> None:
+        """The window itself is killed while an answer is written."""
+        chat = self.window.chat
+        self.click(self.page(FirstRunView).demo)
+        self.wait(lambda: self.engine.state.status == "ready", "the demo model")
+        self.type_and_send("Tell me a very long story about a ship.")
+        self.wait(lambda: bool(chat.writer and chat.writer.has_content), "the story to begin")
+        said: list[tuple[float, int]] = []
+        end = time.monotonic() + 4
+        while time.monotonic() < end and chat.writer is not None:
+            said.append((time.monotonic(), len(chat.writer.content)))
+            QTest.qWait(50)
+        self.seen["said"] = [(at - end, length) for at, length in said]
+        self.seen["engine"] = self.engine.pid
+        print(json.dumps(self.seen), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def again(self) -> None:
         """Another start: the chat is where it was, with everything in it."""
         sidebar = self.window.sidebar
@@ -163,6 +180,7 @@ class Driver:
         self.wait(lambda: bool(self.window.chat.messages), "the chat to open", 10)
         QTest.qWait(200)
         self.seen["messages"] = self.stored()
+        self.seen["engine"] = self.engine.pid
         self.seen["model"] = str(self.engine.state.model and self.engine.state.model.path)
 
 
@@ -183,6 +201,7 @@ def main(part: str) -> int:
                 application.window.activateWindow()
                 driver.wait(application.window.isActiveWindow, "the keyboard", 20)
                 getattr(driver, part)()
+                driver.seen.setdefault("engine", application.engine.pid)
                 memory = psutil.Process().memory_full_info()
                 driver.seen["memory"] = {"rss": memory.rss, "own": memory.uss}
             except (AssertionError, TimeoutError) as problem:
