@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
-from engine.bench.shapes import DeltaNet, ModelShape, Role, model_shape, tensors
-from engine.bench.synth import synthetic_metadata
-from engine.gguf.types import GgmlType
-from engine.prefiller.output import PlannedTensor, header, padding
+from engine.bench.shapes import DeltaNet, ModelShape, model_shape
 
 # Every weight of a prefiller fills whole 4096-byte pages, so that bytes can be counted exactly.
 SMALL = {
@@ -41,17 +37,3 @@ SMALL = {
 
 def small_shape(arch: str, **changes: int) -> ModelShape:
     return dataclasses.replace(SMALL[arch], **changes)
-
-
-def write_holes(path: Path, shape: ModelShape, type_: GgmlType = GgmlType.Q8_0) -> Path:
-    """A model of a real one's size whose weights are a hole in the file: it reads as zeros, is
-    written in no time and takes no room, and all work on it takes as long as on a real one."""
-    planned = [
-        PlannedTensor(name, size, type_ if role is Role.LINEAR else GgmlType.F32)
-        for name, size, role in tensors(shape)
-    ]
-    start = header(synthetic_metadata(shape, "holes"), planned)
-    with path.open("wb") as file:
-        file.write(start)
-        file.truncate(len(start) + sum(one.nbytes + padding(one.nbytes) for one in planned))
-    return path

@@ -12,9 +12,11 @@ from typer.testing import CliRunner
 
 from engine.cli import models as command
 from engine.errors import TwofoldError
+from engine.prefiller.build import build_prefiller
 from engine.words import sentence
 from tests.support.hub import LocalHub
-from tests.support.tiny_models import tiny_model
+from tests.support.prefiller_files import write_published
+from tests.support.tiny_models import tiny_model, write_tiny
 
 REPO = "somebody/Tiny-GGUF"
 DATA = tiny_model("llama", blocks=1, context=512).encode()
@@ -73,6 +75,29 @@ def test_from_search_to_removal(run: Run, tmp_path: Path) -> None:
     assert not path.exists()
     as_json(run("move", str(tmp_path / "new"), "--json"))
     assert as_json(run("list", "--json"))["folders"][0]["path"] == str(tmp_path / "new")
+
+
+def test_from_nothing_to_a_published_pair_that_is_whole_and_matched(
+    run: Run, hub: LocalHub, tmp_path: Path
+) -> None:
+    decoder = write_tiny(tmp_path / "d.gguf", "qwen35", width=256, weight_type="IQ1_S")
+    prefiller = build_prefiller(decoder, tmp_path / "p.gguf")
+    parts = write_published(tmp_path / "IQ1_S", prefiller)
+    repo, trained = "unsloth/Qwen3.8-27B-GGUF", "ISTA-DASLab/Qwen3.8-27B-NVFP4-prefiller"
+    hub.add(repo, {"Qwen3.8-27B-UD-IQ1_S.gguf": decoder.read_bytes()})
+    files = {f"IQ1_S/{path.name}": path.read_bytes() for path in parts.iterdir()}
+    hub.add(trained, {**files, "IQ1_M/Other-NVFP4-prefiller-00001-of-00001.gguf": b"other"})
+    assert f"{trained}:IQ1_S" in run("show", f"{repo}:IQ1_S")[1]
+    jobs = as_json(run("pull", f"{repo}:IQ1_S", "--prefiller", "--json"))["jobs"]
+    assert [job["state"] for job in jobs] == ["done", "done"]
+    entries = {one["name"]: one for one in as_json(run("list", "--json"))["entries"]}
+    found = entries["Qwen3.8-27B-UD-IQ1_S"]
+    assert found["verification"] == "verified"
+    (attached,) = found["prefillers"]
+    assert (attached["verdict"], attached["choosable"]) == ("matched_by_name", True)
+    (entry,) = (one for one in entries.values() if one["kind"] == "prefiller")
+    assert (len(entry["files"]), entry["verification"]) == (8, "verified")
+    assert attached["id"] == entry["id"]
 
 
 def test_a_local_file_is_imported(run: Run, tmp_path: Path) -> None:

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.bench.shapes import model_shape
 from engine.downloads.errors import NoSuchJob, WrongState
 from engine.downloads.jobs import Build, Export, Import, Move, Verify
 from engine.prefiller.formats import open_prefiller
 from tests.support.downloading import Downloading
 from tests.support.hub import LocalHub
-from tests.support.synthetic import write_holes
+from tests.support.published_models import write_sparse
 from tests.support.tiny_models import tiny_model, write_tiny
 
 Make = Callable[..., Downloading]
@@ -57,7 +56,7 @@ def one_core() -> Generator[None]:
 def test_a_build_is_cancelled_in_its_middle_within_a_second_and_leaves_nothing(
     downloading: Downloading,
 ) -> None:
-    decoder = write_holes(downloading.main / "d.gguf", model_shape("qwen3", "4b"))
+    decoder = write_sparse(downloading.main / "d.gguf", "qwen3", "4b", "Q8_0")
     out = downloading.main / "p.gguf"
     job = downloading.queue.add(Build(decoder=decoder, source=None, out=out), "build")
     downloading.runner.start()
