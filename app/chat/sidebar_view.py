@@ -38,6 +38,7 @@ LINE_HEIGHT = 36
 FOUND_HEIGHT = 56
 MENU_WIDTH = 28
 BATCH = 1000
+NARROWEST = 200
 
 
 class _Delegate(QStyledItemDelegate):
@@ -245,3 +246,8 @@ class SidebarView(QWidget):
         layout.addWidget(self.search)
         layout.addWidget(self.list, 1)
         layout.addLayout(self.navigation)
+
+    def minimumSizeHint(self) -> QSize:
+        """Never narrower than its words, in any size of letters."""
+        hint = super().minimumSizeHint()
+        return QSize(max(NARROWEST, hint.width()), hint.height())

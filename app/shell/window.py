@@ -62,7 +62,6 @@ class MainWindow(QMainWindow):
         self._splitter.addWidget(self._stack)
         self._splitter.setStretchFactor(1, 1)
         self._splitter.setSizes([context.preferences.values.sidebar_width or SIDEBAR_WIDTH, 900])
-        self.sidebar.view.setMinimumWidth(200)
         body = QWidget()
         layout = QVBoxLayout(body)
         layout.setContentsMargins(0, 0, 0, 0)
