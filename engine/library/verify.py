@@ -9,7 +9,7 @@ from engine.gguf.splits import open_model
 from engine.library.copying import Report, Work, sha256_of, silent
 from engine.library.errors import Damaged, NothingToCompare, Offline
 from engine.library.library import Library
-from engine.library.origins import now
+from engine.library.origins import NEVER, now
 from engine.prefiller.formats import open_prefiller
 
 
@@ -40,10 +40,11 @@ def verify(
         library.origins.put(
             file.path,
             known.origin,
-            size=status.st_size if right else known.size,
-            mtime_ns=status.st_mtime_ns if right else known.mtime_ns,
+            size=status.st_size,
+            # No file's: a damaged one is shown as changed until it is verified or fetched again.
+            mtime_ns=status.st_mtime_ns if right else -1,
             sha256=known.sha256,
-            verified_at=now() if right else None,
+            verified_at=now() if right else known.verified_at or NEVER,
         )
         if not right:
             raise Damaged(path=str(file.path), expected=str(file.sha256), found=found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -231,6 +232,26 @@ def test_the_library_moves_with_all_that_is_known_of_its_files(
         changes.move_library(library, new / "inside", remember)
 
 
+def test_a_move_makes_no_changed_file_verified(
+    library: Library, main: Path, tmp_path: Path
+) -> None:
+    origin = Origin(way="download", repo="u/r")
+    for name in ("good", "bad"):
+        model = write_tiny(main / f"{name}.gguf", "llama", blocks=1)
+        library.origins.put_present(model, origin, hashlib.sha256(model.read_bytes()).hexdigest())
+        verify(library, entry_at(library, model))
+    status = (main / "bad.gguf").stat()
+    os.utime(main / "bad.gguf", ns=(status.st_atime_ns, status.st_mtime_ns + 10**10))
+    folder = tmp_path / "new"
+
+    def remember(new: Path) -> None:
+        library._folders = lambda: Folders(new)  # pyright: ignore[reportPrivateUsage]
+
+    changes.move_library(library, folder, remember)
+    found = {one.name: one.verification for one in library.entries() if one.origin.way != "demo"}
+    assert found == {"good": "verified", "bad": "changed"}
+
+
 def test_a_stopped_move_goes_on_when_asked_again(
     library: Library, tmp_path: Path, main: Path
 ) -> None:
@@ -260,7 +281,20 @@ def test_verifying_finds_a_single_changed_byte(library: Library, main: Path) -> 
     assert entry_at(library, model).verification == "changed"
     with pytest.raises(Damaged):
         verify(library, entry_at(library, model))
-    assert entry_at(library, model).verification == "not_verified"
+    assert entry_at(library, model).verification == "changed", "and stays so"
+    data[-5] ^= 1
+    model.write_bytes(data)
+    verify(library, entry_at(library, model))
+    assert entry_at(library, model).verification == "verified"
+
+
+def test_a_file_that_is_found_damaged_at_first_is_shown_so(library: Library, main: Path) -> None:
+    model = write_tiny(main / "a.gguf", "llama", blocks=1)
+    library.origins.put_present(model, Origin(way="download", repo="u/r"), "0" * 64)
+    with pytest.raises(Damaged):
+        verify(library, entry_at(library, model))
+    entry = entry_at(library, model)
+    assert (entry.verification, entry.verified_at) == ("changed", None)
 
 
 def test_without_a_hash_verifying_says_so(library: Library, main: Path) -> None:
