@@ -157,6 +157,8 @@ def show(made: Plan, console: Console) -> None:
         where = "carved out of the decoder" if made.carve_out else "of their own"
         facts.add_row("Slots", f"{made.slots} of {_mib(made.slot_bytes)}, {where}")
     facts.add_row("Pass", f"up to {made.micro_batch:,} tokens")
+    if made.forecast("odp"):
+        facts.add_row("Crossover", _crossover(made.crossover))
     facts.add_row("Answers", f"{made.decode_tps:.1f} tokens/s")
     console.print(facts, highlight=False, markup=False)
     console.print()
@@ -169,6 +171,12 @@ def show(made: Plan, console: Console) -> None:
     for remark in made.warnings:
         line = f"! {remark.sentence} [{remark.code}]"
         console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+def _crossover(tokens: int | None) -> str:
+    if tokens is None:
+        return "odp is not faster than the decoder at long lengths"
+    return f"odp is faster than the decoder from {tokens:,} tokens on"
 
 
 def _memory(made: Plan) -> Table:
@@ -198,8 +206,9 @@ def _times(made: Plan) -> Table:
         table.add_column(forecast.path + note, justify="right")
     for index, tokens in enumerate(made.prompt_tokens):
         times = (_seconds(forecast.ttft_s[index]) for forecast in made.forecasts)
-        style = "dim" if tokens > made.context else None
-        table.add_row(f"{tokens:,} tokens", *times, style=style)
+        beyond = tokens > made.context
+        label = f"{tokens:,} tokens{', with a longer context' if beyond else ''}"
+        table.add_row(label, *times, style="dim" if beyond else None)
     return table
 
 

@@ -328,8 +328,10 @@ class _Planner:
                 self._warn("plan.always_slower_than_decoder")
             elif faster is None or faster > PROMPT_LENGTHS[0]:
                 self._warn("plan.slower_than_decoder", tokens=faster or self.context)
-        if faster is not None:
+        if faster is not None and faster > PROMPT_LENGTHS[0]:
             self._because("plan.faster_from", tokens=faster)
+        elif faster is not None:
+            self._because("plan.always_faster")
         if disk and pass_s > _SLOW_PASS_S:
             self._warn("plan.slow_disk", seconds=pass_s, gbps=rates.disk_gbps)
 

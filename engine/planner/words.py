@@ -43,6 +43,9 @@ REMARKS: dict[str, str] = {
     "plan.faster_from": (
         "The prefiller reads prompts faster than the decoder's own weights from {tokens} tokens."
     ),
+    "plan.always_faster": (
+        "The prefiller reads prompts of every length faster than the decoder's own weights."
+    ),
     "plan.decoder_is_faster": (
         "The decoder's own weights read prompts of every length up to {tokens} tokens at least as "
         "fast as the prefiller would, so the prefiller is left out."

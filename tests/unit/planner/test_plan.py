@@ -45,7 +45,7 @@ def test_the_fastest_policy_leaves_out_a_prefiller_that_saves_no_time() -> None:
 def test_speed_alone_decides_from_three_bits_up() -> None:
     fast = make_plan(card(32), Q4, assumed_prefiller(Q4), PlanRequest())
     assert fast.mode == "resident"
-    assert {"plan.no_quality_gain", "plan.faster_from"} <= codes(fast)
+    assert {"plan.no_quality_gain", "plan.always_faster"} <= codes(fast)
     assert "plan.best_answers" not in codes(fast)
 
 
