@@ -103,9 +103,9 @@ def _by_hash(prefiller: Prefiller, facts: Decoder) -> tuple[Verdict, str] | None
         return None
     if prefiller.decoder_hash == decoder_hash(facts.model):
         return Verdict.MATCHED_BY_HASH, "it carries the decoder's hash"
-    made_for = prefiller.origin.decoder_name or "another decoder"
-    label = prefiller.origin.decoder_quantisation
-    return Verdict.WRONG, f"it was made for {made_for}{f' in {label}' if label else ''}, by hash"
+    origin = prefiller.origin
+    named = " in ".join(part for part in (origin.decoder_name, origin.decoder_quantisation) if part)
+    return Verdict.WRONG, f"it carries another decoder's hash{f', of {named}' if named else ''}"
 
 
 def _by_name(prefiller: Prefiller, facts: Decoder) -> tuple[Verdict, str]:
