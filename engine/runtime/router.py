@@ -142,15 +142,16 @@ class Router:
     # --- forecasts ---------------------------------------------------------------------------
 
     def _ways(self, tokens: int, cached: int, attached: int | None, loaded: int) -> list[Way]:
-        """Streaming every block; and keeping as many in memory as are there or have room."""
-        most = attached or self._room(loaded)
+        """Streaming every block, and keeping as many in memory as have room. Blocks that are there
+        already stay: nothing is gained by reading them again."""
+        splits = [attached] if attached else sorted({0, self._room(loaded)})
         ways: list[Way] = []
-        for kept in dict.fromkeys((0, most)):
+        for kept in splits:
             path: Path = "resident" if kept == self.blocks else "odp"
             seconds, proven = self._seconds(path, kept, tokens, cached)
             missing = kept - (attached or 0)
             load_s = 0.0
-            if missing > 0 and self._disk_gbps:
+            if missing and self._disk_gbps:
                 load_s = self._pair.nbytes * missing / self.blocks / self._disk_gbps / 1e9
             rank_s = seconds + max(0.0, load_s - self._waited_s)
             ways.append(Way(path, kept, seconds + load_s, rank_s, proven))

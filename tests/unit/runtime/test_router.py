@@ -119,6 +119,18 @@ def test_blocks_are_loaded_to_stay_once_streaming_has_cost_as_much(
     assert seconds[streamed] == pytest.approx(read_s + seconds[-1], rel=0.01)
 
 
+def test_blocks_that_are_in_memory_stay_whatever_one_slow_run_says(
+    pair: tuple[GgufModel, Prefiller], speeds: dict[str, float]
+) -> None:
+    speeds["Q8_0"] = 1e-5
+    decoder, prefiller = pair
+    router = make(decoder)
+    for _ in range(2):
+        router.learn("resident", router.blocks, 4000, 0, 20.0, prefiller)
+    found = router.choose("auto", 4000, prefiller=prefiller, attached=router.blocks)
+    assert (found.path, found.kept) == ("resident", router.blocks)
+
+
 def test_mixed_tiers_learn_apart_from_streaming(
     pair: tuple[GgufModel, Prefiller], speeds: dict[str, float], tmp_path: Path
 ) -> None:
