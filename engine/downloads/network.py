@@ -6,8 +6,10 @@ from SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from engine.errors import TwofoldError
 CONNECT_S = 15.0
 # Between two pieces of an answer, and for a place among the open connections.
 READ_S = 30.0
+# For all of one description.
+WHOLE_S = 120.0
 # A listing's page is about a megabyte; nothing that the hub describes is larger than this.
 MAX_ANSWER_BYTES = 64 << 20
 
@@ -81,20 +85,48 @@ def use_for_hub() -> None:
 
 
 class _Client(httpx2.Client):
-    """Its failures are none that huggingface-hub tries again after."""
+    """Its answers have an end, and its failures are none that huggingface-hub tries again after."""
 
-    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+    def send(
+        self, request: httpx2.Request, *, stream: bool = False, **options: Any
+    ) -> httpx2.Response:
         try:
-            return self._sent(request, **options)
+            response = self._sent(request, **options)
+            return response if stream else _read_whole(response)
         except (httpx2.TimeoutException, httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
             raise NoAnswer(str(error), request=request) from error
 
     def _sent(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         try:
-            return super().send(request, **options)
+            return super().send(request, stream=True, **options)
         except (httpx2.ReadError, httpx2.RemoteProtocolError):
             # The server may have closed the connection that was kept for this one.
-            return super().send(request, **options)
+            return super().send(request, stream=True, **options)
+
+
+def _read_whole(response: httpx2.Response) -> httpx2.Response:
+    """The same answer, read; a server may send without end, or a little that unpacks to a lot."""
+    body, end = bytearray(), time.monotonic() + WHOLE_S
+    with contextlib.closing(response):
+        for piece in response.iter_bytes():
+            body += piece
+            if len(body) > MAX_ANSWER_BYTES:
+                raise AnswerTooLarge("the answer does not end", request=response.request)
+            if time.monotonic() > end:
+                raise httpx2.ReadTimeout("the answer does not end", request=response.request)
+    headers = [
+        (name, value)
+        for name, value in response.headers.multi_items()
+        if name.lower() not in ("content-encoding", "content-length", "transfer-encoding")
+    ]
+    return httpx2.Response(
+        response.status_code,
+        headers=headers,
+        content=bytes(body),
+        request=response.request,
+        extensions=response.extensions,
+        history=response.history,
+    )
 
 
 def _hub_client() -> httpx2.Client:

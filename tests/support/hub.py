@@ -12,6 +12,7 @@ and headers: https://huggingface.co/docs/hub/api, and huggingface_hub's file_dow
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import json
 import random
@@ -24,7 +25,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 _PAGE = 1000
@@ -73,6 +74,10 @@ class Served:
     sent: int
 
 
+# How descriptions are sent without end: as they are, packed so that they are small, or slowly.
+Flood = Literal["plain", "packed", "slow"]
+
+
 class LocalHub:
     """`token` opens gated and private repos. `served` tells what the content network sent."""
 
@@ -86,6 +91,7 @@ class LocalHub:
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.extra_tree: dict[str, list[dict[str, Any]]] = {}
         self.endless: set[str] = set()
+        self.flood: Flood | None = None
         self.chance: Callable[[str], Faults | None] = lambda _: None
         self.api_status: list[tuple[int, dict[str, str]]] = []
         self._addresses: dict[str, tuple[str, str, bytes]] = {}
@@ -216,6 +222,8 @@ class _HubHandler(_Handler):
         if self.hub.api_status and path.startswith("/api/"):
             status, extra = self.hub.api_status.pop(0)
             self.send(status, b"", **extra)
+        elif self.hub.flood and path.startswith("/api/"):
+            self._flood(self.hub.flood)
         elif path == "/api/models":
             self._list(query)
         elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)/tree/([^/]+)", path):
@@ -226,6 +234,26 @@ class _HubHandler(_Handler):
             self._resolve(match[1], unquote(match[2]), unquote(match[3]), headers)
         else:
             self.send(404, b"no such route")
+
+    def _flood(self, how: Flood) -> None:
+        spaces = b" " * 65_536
+        packed = gzip.compress(spaces * 512)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        if how == "packed":
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(packed)))
+        self.end_headers()
+        self.close_connection = True
+        if how == "packed":
+            self.wfile.write(packed)
+            return
+        with contextlib.suppress(OSError):
+            while self.hub.flood:
+                self.wfile.write(spaces if how == "plain" else b" ")
+                self.wfile.flush()
+                if how == "slow":
+                    time.sleep(0.02)
 
     def _repo(self, name: str, headers: dict[str, str]) -> RemoteRepo | None:
         """The repo if it may be seen; else the refusal has been sent, as the hub words it."""

@@ -24,7 +24,7 @@ from engine.downloads.hub import Hub
 from engine.downloads.token import Token
 from engine.words import sentence
 from tests.support.downloading import Downloading
-from tests.support.hub import LocalHub
+from tests.support.hub import Flood, LocalHub
 
 REPO = "somebody/Model-GGUF"
 
@@ -170,6 +170,18 @@ def test_an_answer_that_is_far_too_large_is_not_read(
     monkeypatch.setattr("engine.downloads.network.MAX_ANSWER_BYTES", 10_000)
     with pytest.raises(HubStrange):
         client().repo(REPO)
+
+
+@pytest.mark.parametrize("how", ["plain", "packed", "slow"])
+def test_an_answer_without_end_is_given_up(
+    hub: LocalHub, monkeypatch: pytest.MonkeyPatch, how: Flood
+) -> None:
+    monkeypatch.setattr("engine.downloads.network.MAX_ANSWER_BYTES", 1_000_000)
+    monkeypatch.setattr("engine.downloads.network.WHOLE_S", 0.3 if how == "slow" else 60.0)
+    hub.flood = how
+    with pytest.raises(HubUnreachable if how == "slow" else HubStrange):
+        client().search("llama")
+    hub.flood = None
 
 
 @pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", None])
