@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from rich.console import Console
@@ -36,7 +36,7 @@ with contextlib.suppress(ImportError):
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 _HELP = "Type a message. /new starts over, /path NAME changes the path, /quit leaves (or Ctrl-D)."
-_SETTINGS: tuple[PathSetting, ...] = ("auto", "decoder", "resident", "odp")
+_SETTINGS: tuple[PathSetting, ...] = get_args(PathSetting)
 
 
 class PromptUnreadable(TwofoldError):
@@ -65,7 +65,7 @@ def chat(
         Path | None, typer.Option(metavar="FILE-OR-FOLDER", help="NVFP4 weights that read prompts.")
     ] = None,
     path: Annotated[
-        str, typer.Option(help="How prompts are read: auto, decoder, resident or odp.")
+        str, typer.Option(help=f"How prompts are read: {', '.join(_SETTINGS)}.")
     ] = "auto",
     file: Annotated[
         Path | None, typer.Option("-f", "--file", help="Take the prompt from this text file.")

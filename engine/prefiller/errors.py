@@ -111,6 +111,12 @@ class TwoScales(PrefillerError):
     code = "prefiller.two_scales"
 
 
+class WholeModel(PrefillerError):
+    """`path` holds a model, embedding and all."""
+
+    code = "prefiller.whole_model"
+
+
 class ExtraTensor(PrefillerError):
     """`tensor` is no linear weight of a block."""
 

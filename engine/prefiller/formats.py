@@ -34,6 +34,7 @@ from engine.prefiller.errors import (
     PartsMissing,
     SeveralFiles,
     TwoScales,
+    WholeModel,
     WrongDimensions,
     WrongType,
 )
@@ -248,6 +249,8 @@ def _tensors(
             place = block_linear(tensor.name)
             if place is None:
                 if not scales.in_tensors:
+                    if tensor.name == "token_embd.weight":
+                        raise WholeModel(path=str(file.path))
                     raise ExtraTensor(path=str(file.path), tensor=tensor.name)
                 continue
             if tensor.name in holders:

@@ -40,6 +40,8 @@ SENTENCES: dict[str, str] = {
     "prefiller.bad_scale": "{path} gives {tensor} the scale {scale}, which is not a number above "
     "0. " + _AGAIN,
     "prefiller.two_scales": "{path} gives {tensor} two scales, in a key and in a tensor. " + _AGAIN,
+    "prefiller.whole_model": "{path} is a model that writes answers, not a prefiller. Choose the "
+    "prefiller made for it, or build one with `twofold prefiller build`.",
     "prefiller.extra_tensor": "{path} holds {tensor}, which does not belong in a prefiller. "
     + _AGAIN,
     "prefiller.duplicate_tensor": "{path} and {other} both hold {tensor}. Keep the parts of one "

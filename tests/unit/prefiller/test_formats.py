@@ -207,6 +207,10 @@ def test_a_tensor_that_is_no_block_linear_is_refused(tmp_path: Path, name: str) 
     assert error.data["tensor"] == name
 
 
+def test_a_decoder_is_told_from_a_prefiller(tmp_path: Path) -> None:
+    assert isinstance(refusal(tmp_path, small(name="token_embd.weight")), errors.WholeModel)
+
+
 def test_a_file_that_lost_tensors_is_refused(tmp_path: Path) -> None:
     file = small()
     file.metadata.append((TENSOR_COUNT_KEY, u32(2)))
