@@ -16,7 +16,7 @@ from engine.probe.nvml import CardFacts, cards, normal_bus_id
 
 # Instruction sets that decide which kernels run, and so how fast prompts are read.
 _TELLING = re.compile(r"sse4_2|avx.*|fma|f16c|bmi2|amx.*|asimd.*|sve.*|i8mm|bf16")
-# A device that has nearly all of the host's memory shares it.
+# Of the host's memory, what a device that shares it has at least.
 _UNIFIED_SHARE = 0.9
 
 
@@ -58,7 +58,7 @@ def _device(listed: LibraryDevice, host: Host, details: Mapping[str, CardFacts])
         memory_total=total,
         memory_free=min(free, total),
         compute_capability=capability,
-        unified=listed.kind == "igpu" or total >= _UNIFIED_SHARE * host.memory_total > 0,
+        unified=_is_unified(listed, card, host),
         description=card.name or listed.description,
         driver=card.driver,
         bus_id=listed.bus_id or None,
@@ -66,6 +66,15 @@ def _device(listed: LibraryDevice, host: Host, details: Mapping[str, CardFacts])
         temperature_c=card.temperature_c,
         used_by_others=card.used_by_others,
     )
+
+
+def _is_unified(listed: LibraryDevice, card: CardFacts, host: Host) -> bool:
+    """Whether the device computes in the host's memory. A card may well have as much of its own,
+    and then the driver tells how much."""
+    if listed.kind == "igpu" or listed.backend.lower().startswith(("mtl", "metal")):
+        return True
+    near = _UNIFIED_SHARE * host.memory_total <= listed.memory_total <= host.memory_total
+    return listed.backend.lower().startswith("cuda") and card.memory_total is None and near
 
 
 def host(cpuinfo: Path = Path("/proc/cpuinfo")) -> Host:

@@ -159,6 +159,19 @@ def test_a_device_in_the_hosts_memory_shares_it(monkeypatch: pytest.MonkeyPatch)
     assert spark.unified
 
 
+def test_a_card_with_as_much_memory_as_the_host_does_not_share_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small_host = Host(memory_total=24 * GIB, memory_free=20 * GIB)
+    install(monkeypatch, Driver())
+    (card,) = machine.devices([listed(memory_total=24 * GIB)], small_host)
+    assert not card.unified
+    install(monkeypatch, None)
+    large = listed(memory_total=141 * GIB)
+    other = listed(backend="Vulkan", memory_total=24 * GIB)
+    assert not any(device.unified for device in machine.devices([large, other], small_host))
+
+
 def test_a_machine_without_devices_does_not_ask_the_driver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
