@@ -233,11 +233,15 @@ def remove(
         _say(f"{verb} {path}")
     for path in what.stays:
         users = what.shared.get(str(path))
-        _say(f"Stays: {path}" + (f" (shared with {', '.join(users)})" if users else ""))
+        why = f"shared with {', '.join(users)}" if users else "it is not the library's own"
+        _say(f"Stays: {path} ({why})")
     for path in what.left_behind:
         _say(f"Would be left without its decoder: {path}")
-    _say(f"{_size(what.bytes)} {'are' if yes else 'would be'} free again.")
-    if not yes:
+    if not what.goes and not what.stays:
+        _say(f"No file of {what.name} is here.")
+    if what.goes:
+        _say(f"{_size(what.bytes)} {'are' if yes else 'would be'} free again.")
+    if not yes and (what.goes or what.stays):
         _say("Add --yes to do it.")
 
 

