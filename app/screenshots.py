@@ -5,6 +5,7 @@ Nothing is loaded: the engine stands still in each state, the chats are samples.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from app.diagnostics.diagnostics_view import DiagnosticsView
 from app.engine_client.client import Connection, EngineClient
 from app.engine_client.failures import failure
 from app.i18n import Language, tr
+from app.i18n.catalogue import LANGUAGES
 from app.main import Application
 from app.models.models_view import ModelsView
 from app.preferences import Preferences, PreferencesFile
@@ -265,6 +267,9 @@ def _prefill_foot(stage: Stage) -> None:
 def _settings_page(stage: Stage) -> None:
     stage.ready()
     stage.window.show_page("settings")
+    view = next(page for page in stage.window.findChildren(SettingsView))
+    while not view.complete:
+        QApplication.processEvents()
 
 
 def _settings_search(stage: Stage) -> None:
@@ -330,8 +335,7 @@ def _library(stage: Stage) -> None:
 def _library_remove(stage: Stage) -> None:
     view = _models(stage, "library").library
     row = view.decoders.rows[0]
-    assert row.menu is not None
-    row.menu.actions()[-1].trigger()
+    row.menu_actions()[-1].trigger()
 
 
 def _library_import(stage: Stage) -> None:
@@ -493,13 +497,8 @@ def main(arguments: Sequence[str]) -> int:
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     application = QApplication(["twofold"])
     application.setStyle("Fusion")
-    variants: list[tuple[Mode, Language, float]] = [
-        ("light", "en", 1.0),
-        ("dark", "en", 1.0),
-        ("light", "ko", 1.0),
-        ("dark", "ko", 2.0),
-    ]
-    for mode, language, scale in variants:
+    modes: tuple[Mode, ...] = ("light", "dark")
+    for mode, language, scale in itertools.product(modes, LANGUAGES, (1.0, 2.0)):
         for path in draw(Path(arguments[0]), scenes, mode, language, scale):
             print(path)
     return 0

@@ -78,7 +78,10 @@ class EntryRow(Row):
             actions = [action for action in actions if action != "remove"]
         if entry.kind == "decoder" and entry.state == "ready":
             actions.insert(1, "build")
-        self.add_menu(self._menu_action(action, entry) for action in actions)
+        if actions:
+            self.set_menu(lambda: [self._menu_action(action, entry) for action in actions])
+        else:
+            self.set_menu(None)
         self.show_in_use(self._in_use)
         if self.is_open:
             self._fill_details()
@@ -145,16 +148,20 @@ class EntryRow(Row):
         if prefiller.choosable:
             shown.show_button(tr("models.use_pair"))
             shown.acted.connect(partial(self._ask_for, Ask("use", self.entry, prefiller)))
-        own = self._entries.get(prefiller.id)
+        if prefiller.verdict == "unknown" or prefiller.id in self._entries:
+            shown.set_menu(partial(self._prefiller_actions, prefiller))
+        return shown
+
+    def _prefiller_actions(self, prefiller: AttachedPrefiller) -> list[QAction]:
         actions: list[QAction] = []
         if prefiller.verdict == "unknown":
-            insist = QAction(tr("models.insist"), shown)
+            insist = QAction(tr("models.insist"), self)
             insist.triggered.connect(partial(self._ask_for, Ask("use", self.entry, prefiller)))
             actions.append(insist)
+        own = self._entries.get(prefiller.id)
         if own is not None:
             actions += [self._menu_action(action, own) for action in _ACTIONS[own.state]]
-        shown.add_menu(actions)
-        return shown
+        return actions
 
     def _add(self, shown: QWidget) -> None:
         self.details.addWidget(shown)

@@ -5,16 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QProgressBar, QToolButton, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QProgressBar, QToolButton, QWidget
 
 from app.engine_client.failures import sentence
 from app.i18n import tr
 from app.models.words import BarState, bar_state, breakable, job_facts, job_share, job_title
 from app.shell.widgets import button, column, icon_button, label, restyle, row, rule
+from app.theme.theme import theme
 from engine.api.models import JobInfo, JobState
 
 Steer = Literal["first", "pause", "resume", "retry", "cancel", "remove", "show"]
+WIDE = 420
 # What can be done to a job, in this order.
 _STEERS: dict[JobState, tuple[Steer, ...]] = {
     "queued": ("first", "pause", "cancel"),
@@ -52,18 +55,20 @@ class JobRow(QWidget):
         self.button = button("")
         self.button.clicked.connect(self._press)
         self.icons: dict[Steer, QToolButton] = {}
-        head = row(self.name, spacing=8)
-        head.setStretch(0, 1)
-        head.addWidget(self.button)
+        self._head = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._head.setSpacing(8)
+        self._head.addWidget(self.name, 1)
+        self._actions = row(self.button, spacing=8)
         for steer, icon_name in _ICONS.items():
             made = icon_button(icon_name, tr(f"models.steer_{steer}"), size=16)
             made.clicked.connect(partial(self._steer, steer))
             self.icons[steer] = made
-            head.addWidget(made)
+            self._actions.addWidget(made)
+        self._head.addLayout(self._actions)
         layout = column(self.rule, spacing=6)
         layout.setContentsMargins(0, 0, 0, 10)
         layout.addSpacing(4)
-        layout.addLayout(head)
+        layout.addLayout(self._head)
         for widget in (self.bar, self.facts, self.notices, self.problem):
             layout.addWidget(widget)
         self.setLayout(layout)
@@ -91,6 +96,14 @@ class JobRow(QWidget):
         self.button.setText(shown)
         self.button.setAccessibleName(f"{shown}: {title}" if shown else "")
         self.button.setVisible(bool(shown))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """What can be done stands beside the name, or below it where it is narrow."""
+        super().resizeEvent(event)
+        wide = self.width() >= theme().px(WIDE)
+        ways, sides = QBoxLayout.Direction, Qt.AlignmentFlag
+        self._head.setDirection(ways.LeftToRight if wide else ways.TopToBottom)
+        self._head.setAlignment(self._actions, sides(0) if wide else sides.AlignLeft)
 
     def _show_bar(self, job: JobInfo) -> None:
         share = job_share(job)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QFileDialog
 
 from app.engine_client.client import Connection
@@ -32,6 +32,8 @@ from engine.api.models import (
 
 # From so many entries on there is a field to filter them.
 FILTERED_FROM = 9
+# The list follows typing when it pauses this long.
+FILTER_MS = 150
 WAYS: tuple[ImportWay, ...] = ("copy", "move", "reference")
 
 
@@ -52,7 +54,11 @@ class LibraryController(QObject):
         view.bring_in.clicked.connect(self._choose_file)
         view.move_library.clicked.connect(self._choose_library)
         view.dropped.connect(self.offer_import)
-        view.filter.textChanged.connect(lambda: self._show_entries(again=True))
+        self._filtering = QTimer(self)
+        self._filtering.setSingleShot(True)
+        self._filtering.setInterval(FILTER_MS)
+        self._filtering.timeout.connect(partial(self._show_entries, again=True))
+        view.filter.textChanged.connect(self._filtering.start)
         view.discover.clicked.connect(self.discover_asked)
         view.trouble.retried.connect(self.refresh)
         view.trouble.settings_asked.connect(lambda: context.show_page("settings"))
@@ -61,6 +67,7 @@ class LibraryController(QObject):
 
     def close(self) -> None:
         self._context.engine.state_changed.disconnect(self._show_in_use)
+        self._filtering.stop()
 
     def refresh(self) -> None:
         """Called each time it comes forward, and when a job has ended."""

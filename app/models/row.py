@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import QPoint, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -19,11 +19,11 @@ from PySide6.QtWidgets import (
 )
 
 from app.i18n import numbers, tr
+from app.models.flow import Flow
 from app.models.words import Tone, breakable
 from app.shell.widgets import (
     ButtonKind,
     button,
-    clear_layout,
     column,
     icon_button,
     label,
@@ -36,7 +36,7 @@ from app.theme.theme import theme
 
 # Narrower than this, size and label go below the name.
 WIDE = 560
-NARROWEST = 180
+NARROWEST = 110
 SIZE_WIDTH = 72
 LABEL_WIDTH = 152
 BUTTON_WIDTH = 140
@@ -44,13 +44,13 @@ OPEN_WIDTH = 28
 INDENT = OPEN_WIDTH + 8
 # Rows in a list before "show more", and the time that making them may take at once.
 MOST = 60
-BATCH_S = 0.012
+BATCH_S = 0.006
 
 
 class Row(QWidget):
     """`acted` when its button is pressed, `toggled` when its details are opened or closed.
 
-    `add_menu` gives the row its further actions; `among_menus` are rows of a list in which some
+    `set_menu` gives the row its further actions; `among_menus` are rows of a list in which some
     have such.
     """
 
@@ -88,11 +88,14 @@ class Row(QWidget):
         self.menu_button = icon_button("ellipsis", tr("models.more", name=name), size=16)
         self.menu_button.clicked.connect(self._show_menu)
         self.menu_button.hide()
-        self._menu: QMenu | None = None
+        self._actions_made: Callable[[], Sequence[QAction]] | None = None
 
         self._figures = QWidget()
-        self._figures.setLayout(row(self.amount, self._badge_place, spacing=12))
-        self._figures.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
+        figures = Flow(spacing=12)
+        figures.addWidget(self.amount)
+        figures.addWidget(self._badge_place)
+        figures.setContentsMargins(0, 0, 0, 0)
+        self._figures.setLayout(figures)
         self._line = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._line.setSpacing(8)
         self._line.addLayout(column(self.name, self.facts, self.problem, spacing=2), 1)
@@ -107,19 +110,35 @@ class Row(QWidget):
         self.details.setContentsMargins(INDENT if opens else 0, 0, 0, 10)
         self.details.setSpacing(4)
         self._details.hide()
-        whole = column(self.rule, spacing=0)
-        whole.addLayout(head)
-        whole.addWidget(self._details)
-        self.setLayout(whole)
+        self._height, self._height_for = 0, -1
+        self._whole = column(self.rule, spacing=0)
+        self._whole.addLayout(head)
+        self._whole.addWidget(self._details)
+        self.setLayout(self._whole)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.show_facts(facts)
         self.show_size(None)
         self.show_label(None)
         self._name_open_button()
         self._arrange(wide=True)
 
+    def hasHeightForWidth(self) -> bool:
+        """The row works its height out once for each width, and else is as high as it says: a list
+        of many is laid out again for every row that it gets."""
+        return False
+
+    def sizeHint(self) -> QSize:
+        return QSize(theme().px(WIDE), self._height_now())
+
     def minimumSizeHint(self) -> QSize:
         """Narrower than side by side, since all can stand below each other."""
-        return QSize(theme().px(NARROWEST), super().minimumSizeHint().height())
+        return QSize(theme().px(NARROWEST), self._height_now())
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._height_for = -1
+            self.updateGeometry()
+        return super().event(event)
 
     def add_words(self, words: str) -> QLabel:
         """A sentence below, in the details."""
@@ -172,16 +191,13 @@ class Row(QWidget):
             self.button.setProperty("kind", None if kind == "plain" else kind)
             restyle(self.button)
 
-    def add_menu(self, actions: Iterable[QAction]) -> None:
-        if self._menu is not None:
-            self._menu.deleteLater()
-        self._menu = QMenu(self)
-        self._menu.addActions(list(actions))
-        self.menu_button.setVisible(not self._menu.isEmpty())
+    def set_menu(self, actions: Callable[[], Sequence[QAction]] | None) -> None:
+        """Actions are made when somebody wants to see them; None: there are none."""
+        self._actions_made = actions
+        self.menu_button.setVisible(actions is not None)
 
-    @property
-    def menu(self) -> QMenu | None:
-        return self._menu
+    def menu_actions(self) -> Sequence[QAction]:
+        return self._actions_made() if self._actions_made is not None else ()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         left = event.button() == Qt.MouseButton.LeftButton
@@ -194,6 +210,8 @@ class Row(QWidget):
         wide = self.width() >= theme().px(WIDE)
         if wide != self._wide:
             self._arrange(wide=wide)
+        if self.width() != self._height_for:
+            self.updateGeometry()
 
     def _arrange(self, *, wide: bool) -> None:
         """In columns that stand below those of other rows, or each below the last."""
@@ -214,8 +232,17 @@ class Row(QWidget):
             keeps = made.sizePolicy()
             keeps.setRetainSizeWhenHidden(held)
             made.setSizePolicy(keeps)
-        for part in (self._figures, self._actions):
-            self._line.setAlignment(part, sides(0) if wide else sides.AlignLeft)
+        policy = QSizePolicy.Policy
+        width = policy.Fixed if wide else policy.Preferred
+        self._figures.setSizePolicy(width, policy.Preferred)
+        self._line.setAlignment(self._figures, sides.AlignVCenter if wide else sides(0))
+        self._line.setAlignment(self._actions, sides(0) if wide else sides.AlignLeft)
+
+    def _height_now(self) -> int:
+        if self.width() != self._height_for:
+            self._height_for = self.width()
+            self._height = self._whole.totalHeightForWidth(self.width())
+        return self._height
 
     def _on_head(self, place: QPoint) -> bool:
         return place.y() < self._details.y() or not self.is_open
@@ -229,9 +256,12 @@ class Row(QWidget):
         self.open_button.setToolTip(words)
 
     def _show_menu(self) -> None:
-        if self._menu is not None:
-            below = QPoint(0, self.menu_button.height())
-            self._menu.popup(self.menu_button.mapToGlobal(below))
+        menu = QMenu(self)
+        menu.aboutToHide.connect(menu.deleteLater)
+        for action in self.menu_actions():
+            action.setParent(menu)
+            menu.addAction(action)
+        menu.popup(self.menu_button.mapToGlobal(QPoint(0, self.menu_button.height())))
 
 
 class RowCard(QFrame):
@@ -244,19 +274,19 @@ class RowCard(QFrame):
         super().__init__()
         if framed:
             self.setProperty("kind", "card")
-        self.heading = label(heading, "heading")
+        self.heading = label(heading, "heading", wrap=True)
         self.heading.setVisible(bool(heading))
-        self._rows = QVBoxLayout()
-        self._rows.setSpacing(0)
+        self._body, self._rows = _body()
         self.more = button("", "link")
         self.more.clicked.connect(self._show_more)
         self.more.hide()
         layout = column(self.heading, spacing=6)
         if framed:
             layout.setContentsMargins(16, 12, 16, 6)
-        layout.addLayout(self._rows)
+        layout.addWidget(self._body)
         layout.addWidget(self.more)
         self.setLayout(layout)
+        self._layout = layout
         self.rows: list[Row] = []
         self._waiting: deque[Callable[[], Row]] = deque()
         self._room = MOST
@@ -264,12 +294,16 @@ class RowCard(QFrame):
         self._timer.setSingleShot(True)
         self._timer.setInterval(0)
         self._timer.timeout.connect(self._make_some)
+        self._old: list[QWidget] = []
+        self._tidying = QTimer(self)
+        self._tidying.setSingleShot(True)
+        self._tidying.setInterval(0)
+        self._tidying.timeout.connect(self._tidy)
         self.hide()
 
     def fill(self, makers: Iterable[Callable[[], Row]]) -> None:
         """Instead of the rows that are there. The first are there at once."""
-        clear_layout(self._rows)
-        self.rows = []
+        self._bury()
         self._waiting = deque(makers)
         self._room = MOST
         self.setVisible(bool(self._waiting))
@@ -299,6 +333,31 @@ class RowCard(QFrame):
         self.more.setAccessibleName(words)
         self.filled.emit()
 
+    def _bury(self) -> None:
+        """The rows are gone at once; destroying many takes its time."""
+        old = self._body
+        self._body, self._rows = _body()
+        old.hide()
+        self._layout.replaceWidget(old, self._body)
+        self._old += [*self.rows, old]
+        self.rows = []
+        self._tidying.start()
+
+    def _tidy(self) -> None:
+        end = time.monotonic() + BATCH_S
+        while self._old and time.monotonic() < end:
+            gone = self._old.pop(0)
+            gone.setParent(None)
+            gone.deleteLater()
+        if self._old:
+            self._tidying.start()
+
     def _show_more(self) -> None:
         self._room += MOST
         self._make_some()
+
+
+def _body() -> tuple[QWidget, QVBoxLayout]:
+    made, layout = QWidget(), column(spacing=0)
+    made.setLayout(layout)
+    return made, layout
