@@ -66,7 +66,7 @@ def _device(device: Device) -> str:
 def _disk(disk: Disk) -> str:
     facts = [disk.path]
     if disk.kind != "unknown":
-        facts.append(disk.kind.upper())
+        facts.append("NVMe" if disk.kind == "nvme" else disk.kind.upper())
     if disk.free is not None and disk.total is not None:
         facts.append(_free(disk.free, disk.total))
     if disk.read_gbps is not None:

@@ -180,6 +180,9 @@ def remark_words(remark: Remark, profile: Profile) -> str:
         data["mode"] = tr(path)
     if name := data.get("name"):
         data["name"] = device_name("CPU" if name == "the host" else name, profile)
+    for fact, value in remark.data.items():
+        if fact.endswith("gib"):  # sizes look the same everywhere in the window
+            data[fact.removesuffix("gib") + "size"] = numbers.size(value * GIB)
     try:
         return tr(key, **data) if data else tr(key)
     except (KeyError, IndexError, ValueError):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QGridLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QVBoxLayout, QWidget
 
 from app.i18n import tr
 from app.shell.context import Context
 from app.shell.page import Page
 from app.shell.pages import PAGES
+from app.shell.scrolled import scrolled
 from app.shell.shortcuts import SHORTCUTS
-from app.shell.widgets import label
+from app.shell.widgets import column, label
+
+WIDEST = 640
 
 
 def make_page(context: Context) -> Page:
@@ -36,18 +39,14 @@ class ShortcutsPage(Page):
             shown = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
             grid.addWidget(label(words), line, 0)
             grid.addWidget(label(shown, "badge"), line, 1, Qt.AlignmentFlag.AlignRight)
-        inner = QWidget()
-        inner.setMaximumWidth(560)
-        layout = QVBoxLayout(inner)
-        layout.setContentsMargins(24, 24, 24, 24)
-        layout.setSpacing(16)
-        layout.addWidget(label(tr("pages.shortcuts"), "title"))
-        layout.addLayout(grid)
-        layout.addStretch(1)
-        scroll = QScrollArea()
-        scroll.setWidget(inner)
-        scroll.setWidgetResizable(True)
-        scroll.setAccessibleName(tr("pages.shortcuts"))
+        card = QFrame()
+        card.setProperty("kind", "card")
+        card.setLayout(grid)
+        grid.setContentsMargins(16, 12, 16, 12)
+        content = QWidget()
+        content.setLayout(
+            column(label(tr("pages.shortcuts"), "title"), card, None, spacing=16, margin=24)
+        )
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(scroll)
+        outer.addWidget(scrolled(content, WIDEST, tr("pages.shortcuts")))

@@ -67,7 +67,7 @@ class MainWindow(QMainWindow):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._splitter)
         self.setCentralWidget(body)
-        self._toast = Toast(body)
+        self._toast = Toast(self._stack)
         self._navigation = {page.id: self._nav_button(page) for page in PAGES if page.in_sidebar}
 
         self.sidebar.new_asked.connect(self._new_chat)

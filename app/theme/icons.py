@@ -48,9 +48,12 @@ class ThemedIcon(QIconEngine):
     ) -> None:
         from app.theme.theme import theme
 
+        token = self._token
         if mode == QIcon.Mode.Disabled:
-            painter.setOpacity(painter.opacity() * 0.4)
-        paint_icon(painter, self._name, theme().colour(self._token), QRectF(rect))
+            # What is white on a coloured button would vanish on the grey of one that is off.
+            token = "text_2"
+            painter.setOpacity(painter.opacity() * 0.5)
+        paint_icon(painter, self._name, theme().colour(token), QRectF(rect))
 
     def pixmap(self, size: QSize, mode: QIcon.Mode, state: QIcon.State) -> QPixmap:
         pixmap = QPixmap(size)
