@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import typer.core
@@ -54,8 +54,30 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import version
+
+    from engine.native import native, pinned_version
+
+    commit = native().library_commit()
+    print(f"Twofold {version('twofold')} (llama-cpp-python {pinned_version()}, llama.cpp {commit})")
+    raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:  # pyright: ignore[reportUnusedFunction]
+def _root(  # pyright: ignore[reportUnusedFunction]
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Say which version this is, and of which library.",
+            is_eager=True,
+            callback=_show_version,
+        ),
+    ] = False,
+) -> None:
     """Chat with a large local model: one set of weights reads the prompt, another answers."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from importlib.metadata import version
 
 import pytest
 import typer
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from engine.cli import main as cli
 from engine.errors import TwofoldError
+from engine.native import native
 
 
 def test_help_lists_every_command_without_importing_one() -> None:
@@ -28,6 +30,13 @@ def test_help_lists_every_command_without_importing_one() -> None:
         assert name in done.stdout
     assert "imported: []" in done.stdout
     assert "native: False" in done.stdout
+
+
+def test_the_version_names_the_librarys_commit() -> None:
+    done = CliRunner().invoke(cli.app, ["--version"])
+    assert done.exit_code == 0
+    assert done.output.startswith(f"Twofold {version('twofold')} (llama-cpp-python ")
+    assert f"llama.cpp {native().library_commit()})" in done.output
 
 
 def test_an_unknown_command_is_a_usage_error_with_a_suggestion() -> None:
