@@ -19,7 +19,7 @@ from engine.planner.facts import ModelFacts, PrefillerFacts, assumed_prefiller
 from engine.planner.layout import Layout, Task, filled
 from engine.planner.machine import Machine, machine
 from engine.planner.memory import GIB, MeasuredMemory
-from engine.planner.rates import CPU
+from engine.planner.rates import CPU, DISK_RATE
 from engine.planner.request import PlanRequest
 from engine.planner.times import crossover, ever_faster, prompt_seconds
 from engine.planner.words import remark
@@ -228,7 +228,7 @@ class _Planner:
         rates = self.machine.rates
         if path == "decoder":
             return "products" not in rates.guessed
-        return rates.knows_prefill() and not (path == "odp" and "read_gbps" in rates.guessed)
+        return rates.knows_prefill() and not (path == "odp" and DISK_RATE in rates.guessed)
 
     # --- the description ---------------------------------------------------------------------
 
@@ -360,12 +360,12 @@ class _Planner:
 
     def _warn_of_rates(self, layout: Layout) -> None:
         rates = self.machine.rates
-        guessed = sorted(rates.guessed - {"read_gbps"})
+        guessed = sorted(rates.guessed - {DISK_RATE})
         if not layout.with_prefiller and "NVFP4 products" in guessed:
             guessed.remove("NVFP4 products")
         if guessed:
             self._warn("plan.rates_guessed", rates=", ".join(guessed))
-        if "read_gbps" in rates.guessed and layout.disk_bytes:
+        if DISK_RATE in rates.guessed and layout.disk_bytes:
             self._warn("plan.disk_unmeasured", gbps=rates.disk_gbps)
 
     def _because(self, code: str, **data: object) -> None:

@@ -11,6 +11,7 @@ from engine.api.turn import Path
 
 PREFILL_TYPE = "NVFP4"
 CPU = "CPU"
+DISK_RATE = "disk"
 
 # GPUs differ tenfold; these are a small one's. Blackwell (compute capability 10 and 12)
 # multiplies NVFP4 natively; others read it with 8-bit activations, as any type.
@@ -85,9 +86,9 @@ def known_rates(profile: Profile, device: Device | None, disk_gbps: float | None
     given = profile.rates if (profile.rates.device or first) == name else Rates()
     guessed: set[str] = set()
 
-    def rate(field: str, value: float | None, guess: float) -> float:
+    def rate(what: str, value: float | None, guess: float) -> float:
         if value is None:
-            guessed.add(field)
+            guessed.add(what)
         return guess if value is None else value
 
     host_gbps = given.host_gbps or (given.memory_gbps if device is None else None) or _HOST_GBPS
@@ -96,17 +97,20 @@ def known_rates(profile: Profile, device: Device | None, disk_gbps: float | None
         product = (_CORE_AVX512_TFLOPS if wide else _CORE_TFLOPS) * profile.host.cores
         prefill_gain = 1.0
         attention = _CORE_ATTENTION_TFLOPS * profile.host.cores
-        memory_gbps = rate("memory_gbps", given.memory_gbps or given.host_gbps, host_gbps)
+        memory_gbps = rate("memory bandwidth", given.memory_gbps or given.host_gbps, host_gbps)
     else:
         product, attention = _GPU_TFLOPS, _GPU_ATTENTION_TFLOPS
         native = (device.capability or (0, 0)) >= _NATIVE_SINCE
         prefill_gain = _GPU_NATIVE_GAIN if native else 1.0
-        memory_gbps = rate("memory_gbps", given.memory_gbps, _GPU_GBPS)
+        memory_gbps = rate("memory bandwidth", given.memory_gbps, _GPU_GBPS)
     products = given.products_tflops
     others = [rate for known, rate in products.items() if known != PREFILL_TYPE]
     product = products.get("default") or rate("products", min(others, default=None), product)
     prefill = products.get(PREFILL_TYPE) or products.get("default")
     shared = device is None or device.unified
+    transfer_gbps = math.inf
+    if not shared:
+        transfer_gbps = rate("transfer to the device", given.transfer_gbps, _TRANSFER_GBPS)
     return KnownRates(
         given=given,
         product_tflops=product,
@@ -115,9 +119,11 @@ def known_rates(profile: Profile, device: Device | None, disk_gbps: float | None
         memory_gbps=memory_gbps,
         host_gbps=host_gbps,
         transfer_gbps=(
-            math.inf if shared else rate("transfer_gbps", given.transfer_gbps, _TRANSFER_GBPS)
+            math.inf
+            if shared
+            else rate("transfer to the device", given.transfer_gbps, _TRANSFER_GBPS)
         ),
-        disk_gbps=rate("read_gbps", disk_gbps, _DISK_GBPS),
+        disk_gbps=rate(DISK_RATE, disk_gbps, _DISK_GBPS),
         encode_gweights=given.encode_gweights or memory_gbps * _ENCODE_SHARE,
         guessed=frozenset(guessed),
     )

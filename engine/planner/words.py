@@ -93,11 +93,11 @@ REMARKS: dict[str, str] = {
     ),
     "plan.rates_guessed": (
         "Some rates of this machine are guesses ({rates}), so times may be far off. Run "
-        "./twofold probe to measure them."
+        "./twofold probe on it to measure them."
     ),
     "plan.unproven_path": (
         "The prefiller's speed on this machine has not been measured, so it is not used to save "
-        "time. Run ./twofold probe to measure it."
+        "time. Run ./twofold probe on it to measure it."
     ),
     "plan.disk_unmeasured": (
         "The disk has not been measured; {gbps:.1f} GB/s are assumed. Run ./twofold probe."
