@@ -80,7 +80,7 @@ def test_from_search_to_removal(run: Run, tmp_path: Path) -> None:
 def test_from_nothing_to_a_published_pair_that_is_whole_and_matched(
     run: Run, hub: LocalHub, tmp_path: Path
 ) -> None:
-    decoder = write_tiny(tmp_path / "d.gguf", "qwen35", width=256, weight_type="IQ1_S")
+    decoder = write_tiny(tmp_path / "d.gguf", "qwen35", blocks=4, width=256, weight_type="IQ1_S")
     prefiller = build_prefiller(decoder, tmp_path / "p.gguf")
     parts = write_published(tmp_path / "IQ1_S", prefiller)
     repo, trained = "unsloth/Qwen3.8-27B-GGUF", "ISTA-DASLab/Qwen3.8-27B-NVFP4-prefiller"
@@ -96,7 +96,7 @@ def test_from_nothing_to_a_published_pair_that_is_whole_and_matched(
     (attached,) = found["prefillers"]
     assert (attached["verdict"], attached["choosable"]) == ("matched_by_name", True)
     (entry,) = (one for one in entries.values() if one["kind"] == "prefiller")
-    assert (len(entry["files"]), entry["verification"]) == (8, "verified")
+    assert (len(entry["files"]), entry["verification"]) == (4, "verified")
     assert attached["id"] == entry["id"]
 
 
