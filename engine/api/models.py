@@ -39,7 +39,7 @@ class _Given(BaseModel):
 
 
 class ModelFile(_Sent):
-    """One file of an entry, its size in bytes; `sha256` where the hub gave one."""
+    """One file of an entry, its size in bytes; `sha256` as the hub gave it, or as it was copied."""
 
     path: Path
     bytes: int

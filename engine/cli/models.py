@@ -192,11 +192,11 @@ def export(
 
 @app.command()
 def verify(model: Name, as_json: Json = False) -> None:
-    """Read every byte of a model and compare it with the hub's hash."""
+    """Read every byte of a model and compare it with the hash that it came with."""
     with opened() as models:
         jobs = _finished(models, [models.verify(model)])
         if not as_json and jobs[0].state == "done":
-            _say("Every byte is as the hub has it:")
+            _say("Every byte is as it came:")
         _tell_jobs(jobs, as_json=as_json)
 
 

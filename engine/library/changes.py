@@ -73,12 +73,13 @@ def _bring(
     done: list[tuple[Path, Path]] = []
     try:
         for source, target in reversed(pairs):  # the first part last: it makes the others a model
+            digest = None
             if way == "copy":
-                copying.copied(source, target, work)
+                digest = copying.copied(source, target, work)
             else:
                 copying.moved(source, target, work)
             done.append((source, target))
-            library.origins.put_present(target, Origin(way=way, source=str(source)))
+            library.origins.put_present(target, Origin(way=way, source=str(source)), digest)
     except BaseException:
         for source, target in reversed(done):
             library.origins.forget([target])

@@ -66,7 +66,7 @@ class WriteFailed(TwofoldError):
 
 
 class Damaged(TwofoldError):
-    """`path` is not what it was when it was `expected`: its SHA-256 is `found`."""
+    """`path` is not what it was when it came: its SHA-256 is `found`, not `expected`."""
 
     code = "models.damaged"
 

@@ -1,4 +1,4 @@
-"""Checks an entry's files against the hashes that they were downloaded with."""
+"""Checks an entry's files against the hashes that they came with."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ SENTENCES: dict[str, str] = {
     "space, or choose another folder with ./twofold models move.",
     "models.write_failed": "{path} could not be written or removed: {reason}. Check the folder's "
     "permissions and the drive.",
-    "models.damaged": "{path} is not what was downloaded: its SHA-256 is {found} instead of "
-    "{expected}. The drive may be failing, or another program changed it. Remove it and download "
-    "it again.",
-    "models.no_hash": "No hash is known for {name}, because it was not downloaded from the hub, "
-    "so its contents cannot be verified. Its structure is sound.",
+    "models.damaged": "{path} is not what it was when it came: its SHA-256 is {found} instead of "
+    "{expected}. The drive may be failing, or another program changed it. Download or import it "
+    "again.",
+    "models.no_hash": "No hash is known for {name}, because it was neither downloaded from the hub "
+    "nor copied here, so its contents cannot be verified. Its structure is sound.",
     "models.in_use": "{name} is loaded. Unload it first.",
     "models.stopped": "{what} was stopped. Nothing half-done was left behind.",
 }

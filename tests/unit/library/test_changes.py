@@ -61,6 +61,8 @@ def test_a_split_model_is_brought_in_whole(
     assert (entry.state, entry.origin.way, len(entry.files)) == ("ready", way, 3)
     assert [file.path.read_bytes() for file in entry.files] == contents
     assert [part.exists() for part in parts] == [way != "move"] * 3
+    hashes = [hashlib.sha256(content).hexdigest() for content in contents]
+    assert [file.sha256 for file in entry.files] == (hashes if way == "copy" else [None] * 3)
     assert path.is_relative_to(main) == (way != "reference")
 
 
@@ -286,6 +288,15 @@ def test_verifying_finds_a_single_changed_byte(library: Library, main: Path) -> 
     model.write_bytes(data)
     verify(library, entry_at(library, model))
     assert entry_at(library, model).verification == "verified"
+
+
+def test_a_copied_import_can_be_verified(library: Library, outside: Path) -> None:
+    path = changes.bring_in(library, write_tiny(outside / "a.gguf", "llama", blocks=1), "copy")
+    verify(library, entry_at(library, path))
+    assert entry_at(library, path).verification == "verified"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(Damaged):
+        verify(library, entry_at(library, path))
 
 
 def test_a_file_that_is_found_damaged_at_first_is_shown_so(library: Library, main: Path) -> None:
