@@ -10,7 +10,8 @@ from PySide6.QtCore import QObject, Signal
 
 from app.chat.chat_view import PATHS, ChatView
 from app.chat.composer_controller import ComposerController
-from app.chat.conversation import request, title_of, used_tokens
+from app.chat.context_use import ContextUse
+from app.chat.conversation import request, title_of
 from app.chat.prose import copy_text
 from app.chat.transcript_controller import TranscriptController
 from app.chat.writer import Writer
@@ -47,6 +48,8 @@ class ChatController(QObject):
         self._writers: dict[int, Writer] = {}  # by chat
         self._round = 0
         self._typed_tokens = 0
+        self._use = ContextUse(self._engine, self)
+        self._use.changed.connect(self._show_context)
         self._loading: LoadProgress | None = None
 
         self.transcript.acted.connect(self._on_action)
@@ -421,6 +424,7 @@ class ChatController(QObject):
 
     def _change_settings(self, settings: ChatSettings) -> None:
         self._settings = settings
+        self._show_context()
         if (chat := self.chat) is not None:
             self._store.ask(lambda store: store.set_settings(chat, settings))
 
@@ -467,18 +471,14 @@ class ChatController(QObject):
         last = next((item for item in reversed(self.messages) if item.report), None)
         self.view.why_panel.show_report(last.report if last is not None else None)
         self._show_engine()
-        model = self._engine.state.model
-        self.composer.set_budget(
-            used_tokens(self.messages), model.context if model is not None else 0
-        )
         self._show_context()
 
     def _show_context(self) -> None:
         model = self._engine.state.model
-        used = used_tokens(self.messages)
-        self.view.context.show_use(
-            (used or 0) + self._typed_tokens, model.context if model is not None else 0
-        )
+        available = model.context if model is not None else 0
+        self._use.show(self.messages, self._settings)
+        self.composer.set_budget(self._use.tokens, available)
+        self.view.context.show_use(self._use.tokens + self._typed_tokens, available)
 
     def _show_engine(self) -> None:
         state = self._engine.state

@@ -82,9 +82,11 @@ class ComposerController(QObject):
         """What is written from now on belongs to this chat."""
         self._chat = chat
 
-    def set_budget(self, used: int | None, available: int) -> None:
+    def set_budget(self, used: int, available: int) -> None:
         """Tokens that the conversation takes of the context."""
-        self._used, self._available = used or 0, available
+        if (used, available) == (self._used, self._available):
+            return
+        self._used, self._available = used, available
         self._show_state()
         if available and self._tokens is None and self.draft != Draft():
             self._count.start()

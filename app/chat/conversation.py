@@ -51,11 +51,14 @@ def title_of(content: str, attachments: Sequence[Attachment] = ()) -> str:
 
 
 def used_tokens(messages: Sequence[MessageRow]) -> int | None:
-    """Tokens of the conversation as the last answer's report counted them."""
-    for message in reversed(messages):
-        if message.report is not None:
-            return int(message.report["prompt_tokens"]) + len(message.report["answer_tokens"])
-    return None if messages else 0
+    """Tokens of the conversation as the last answer's report counted them; None where the last
+    message has none."""
+    if not messages:
+        return 0
+    report = messages[-1].report
+    if report is None:
+        return None
+    return int(report["prompt_tokens"]) + len(report["answer_tokens"])
 
 
 def estimated_tokens(text: str) -> int:

@@ -188,7 +188,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.fake.stop_asked.set()
             self._json({"cancelled": 1})
         elif self.path == "/twofold/count":
-            self._json({"tokens": len(body.get("text") or "") // 4, "context": 8192})
+            texts = [item["content"] for item in body.get("messages") or ()]
+            length = len("".join([body.get("text") or "", *texts]))
+            self._json({"tokens": length // 4, "context": 8192})
         elif self.path == "/twofold/load":
             self.fake.loads.append(body)
             self.fake.be_ready()

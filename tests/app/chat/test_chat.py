@@ -15,7 +15,7 @@ from app.chat.chat_controller import ChatController
 from app.chat.rows import Action, Foot, Problem, Row
 from app.main import Application
 from app.store.chats import ChatStore
-from app.store.records import Chat
+from app.store.records import Attachment, Chat, ChatSettings
 from engine.api.engine import EngineState
 from engine.api.failure import Failure
 from tests.app.conftest import MakeApp
@@ -381,6 +381,24 @@ def test_a_message_that_will_not_fit_is_said_before_it_is_sent(
     chat.composer.view.text.setPlainText("word " * 10_000)
     qtbot.waitUntil(lambda: "12,500 tokens" in chat.composer.view.tokens.text())
     assert "4,564 more than the context still holds" in chat.composer.view.tokens.text()
+
+
+def test_the_meter_shows_what_the_report_or_else_the_engine_counts(
+    ready_app: Application, store: ChatStore, qtbot: QtBot
+) -> None:
+    chat = ready_app.window.chat
+    meter = chat.view.context
+    ask(qtbot, chat, "Hello")
+    assert "51 of 8,192" in meter.toolTip(), "50 of the prompt and one of the answer"
+    files = [Attachment("a.txt", "x" * 4000)]
+    other = store.create_chat("From a file")
+    store.add_message(other, "user", "Read this", parent=None, attachments=files)
+    chat.open_chat(other)
+    qtbot.waitUntil(lambda: "1,0" in meter.toolTip(), timeout=5000)
+    chat.view.settings_panel.changed.emit(ChatSettings(system_prompt="y" * 4000))
+    qtbot.waitUntil(lambda: "2,0" in meter.toolTip(), timeout=5000)
+    chat.composer.view.text.setPlainText("z" * 4000)
+    qtbot.waitUntil(lambda: "3,0" in meter.toolTip(), timeout=5000)
 
 
 def test_a_restart_shows_everything_again(
