@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine import disk_words as disk
 from engine import settings_words as settings
+from engine.api.sentences import fill
 from engine.bench import words as bench
 from engine.chat import words as chat
 from engine.doctor import words as doctor
@@ -49,4 +50,4 @@ SENTENCES: dict[str, str] = {
 def sentence(error: TwofoldError) -> str:
     """The sentence for `error`; an unknown code falls back to the code and its facts."""
     template = SENTENCES.get(error.code)
-    return template.format(**error.data) if template else str(error)
+    return fill(template, error.data) if template else str(error)

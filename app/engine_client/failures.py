@@ -7,6 +7,7 @@ from typing import Any
 from app.i18n import tr
 from app.i18n.catalogue import engine_sentence, has
 from engine.api.failure import Failure
+from engine.api.sentences import fill
 
 ENGINE_DIED = "window.engine_died"
 ENGINE_NOT_STARTED = "window.engine_not_started"
@@ -31,6 +32,6 @@ def said(code: str, data: dict[str, Any], as_sent: str) -> str:
     if template is None:
         return as_sent
     try:
-        return template.format(**data)
+        return fill(template, data)
     except (KeyError, IndexError, ValueError):
         return as_sent  # its data is not what the catalogue expects

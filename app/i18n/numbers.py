@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.i18n.catalogue import tr
+from engine.api.sentences import size as size
 
 
 def count(value: int) -> str:
@@ -32,15 +33,6 @@ def about(value: float) -> str:
 def rate(tokens_per_second: float) -> str:
     digits = 1 if tokens_per_second < 10 else 0
     return tr("units.token_rate", value=f"{tokens_per_second:,.{digits}f}")
-
-
-def size(byte_count: float) -> str:
-    """In decimal units, as drives and download pages count: 14.2 GB."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if byte_count >= scale:
-            value = byte_count / scale
-            return f"{value:,.{1 if value < 100 else 0}f} {unit}"
-    return f"{byte_count:.0f} B"
 
 
 def disk_rate(bytes_per_second: float) -> str:

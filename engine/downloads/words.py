@@ -55,7 +55,7 @@ SENTENCES: dict[str, str] = {
     "download.gave_up": "{file} made no progress in {attempts} attempts ({reason}). Check the "
     "network. What has come so far is kept, and while Twofold is open it tries again by itself; "
     "resume the download to try at once.",
-    "download.disk_full": "{folder} has {free:,} bytes free, and {needed:,} are still needed. Free "
+    "download.disk_full": "{folder} has {free:size} free, and {needed:size} are still needed. Free "
     "some space, or move the library to another disk with ./twofold models move. " + _RESUME,
     "download.cannot_write": "{path} cannot be written: {reason}. Check the drive and the folder's "
     "permissions. " + _RESUME,

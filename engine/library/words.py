@@ -14,7 +14,7 @@ SENTENCES: dict[str, str] = {
     "models.name_taken": "There is a file {path} already, so nothing was written. Rename it or "
     "move it away, and try again.",
     "models.not_a_model": "{path} cannot be brought into the library: {reason}.",
-    "models.no_room": "{needed:,} bytes are needed in {folder}, and {free:,} are free. Free some "
+    "models.no_room": "{needed:size} are needed in {folder}, and {free:size} are free. Free some "
     "space, or choose another folder with ./twofold models move.",
     "models.write_failed": "{path} could not be written or removed: {reason}. Check the folder's "
     "permissions and the drive.",

@@ -20,8 +20,8 @@ SENTENCES: dict[str, str] = {
     "or --force to replace it.",
     "prefiller.output_is_input": "{path} is itself a file that the prefiller is built from. Give "
     "another name for the output.",
-    "prefiller.no_space": "{path} needs {needed} bytes, and its disk has {free} free. Free some "
-    "space, or give a name on another disk.",
+    "prefiller.no_space": "{path} needs {needed:size}, and its disk has {free:size} free. Free "
+    "some space, or give a name on another disk.",
     "prefiller.write_failed": "{path} could not be written: {reason}. Nothing was left behind. "
     "Check the disk and the folder's permissions.",
     "prefiller.cancelled": "Building {path} was stopped; nothing was left behind.",

@@ -42,7 +42,7 @@ SENTENCES: dict[str, str] = {
         "{wanted}. Run ./twofold again: it installs the right one."
     ),
     "memory.out": (
-        "There was not enough memory: {wanted} bytes could not be had. Close other programs, "
+        "There was not enough memory: {wanted:size} could not be had. Close other programs, "
         "choose a shorter context, or stream the prefiller instead of keeping it in memory."
     ),
     "model.load_cancelled": "Loading {path} was stopped.",

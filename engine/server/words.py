@@ -39,7 +39,7 @@ SENTENCES: dict[str, str] = {
     ),
     "request.not_json": "The request's body is not JSON ({problem}). Correct it and send again.",
     "request.too_large": (
-        "The request is larger than {limit} bytes and was not read. Send less, or raise "
+        "The request is larger than {limit:size} and was not read. Send less, or raise "
         "server.body_limit_mib."
     ),
     "request.too_slow": (
