@@ -159,18 +159,23 @@ def model_facts(model: GgufModel) -> ModelFacts:
 def prefiller_facts(prefiller: Prefiller, model: GgufModel, facts: ModelFacts) -> PrefillerFacts:
     """What `prefiller` is to `model`, whose `facts` are given. A decoder with experts has no
     pairing to check: it is refused for the experts."""
-    sizes = [0] * len(facts.blocks)
-    for tensor in prefiller.tensors:
-        if tensor.block < len(sizes):
-            sizes[tensor.block] += tensor.nbytes
     pairing = None if facts.experts else check_pairing(prefiller, model)
     return PrefillerFacts(
         name=prefiller.path.name,
-        block_bytes=tuple(sizes),
+        block_bytes=block_bytes(prefiller, facts),
         matched=pairing is None or pairing.matched,
         reasons=pairing.reasons if pairing else (),
         fits=pairing is None or pairing.fits,
     )
+
+
+def block_bytes(prefiller: Prefiller, facts: ModelFacts) -> tuple[int, ...]:
+    """The prefiller's bytes for each of the decoder's blocks."""
+    sizes = [0] * len(facts.blocks)
+    for tensor in prefiller.tensors:
+        if tensor.block < len(sizes):
+            sizes[tensor.block] += tensor.nbytes
+    return tuple(sizes)
 
 
 def assumed_prefiller(facts: ModelFacts) -> PrefillerFacts:

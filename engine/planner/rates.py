@@ -118,11 +118,7 @@ def known_rates(profile: Profile, device: Device | None, disk_gbps: float | None
         attention_tflops=rate("attention", given.attention_tflops, attention),
         memory_gbps=memory_gbps,
         host_gbps=host_gbps,
-        transfer_gbps=(
-            math.inf
-            if shared
-            else rate("transfer to the device", given.transfer_gbps, _TRANSFER_GBPS)
-        ),
+        transfer_gbps=transfer_gbps,
         disk_gbps=rate(DISK_RATE, disk_gbps, _DISK_GBPS),
         encode_gweights=given.encode_gweights or memory_gbps * _ENCODE_SHARE,
         guessed=frozenset(guessed),

@@ -18,6 +18,7 @@ from engine.kernels.check import use_checked_kernel
 from engine.native import native
 from engine.prefiller.formats import Prefiller, open_prefiller
 from engine.prefiller.pairing import Pairing, require_pairing
+from engine.runtime.pass_width import planned_width
 from engine.runtime.rate_store import RateStore
 from engine.runtime.router import Router
 from engine.runtime.routing import NoPrefiller
@@ -100,7 +101,10 @@ class LoadedModel:
         model.paths = [str(file.path) for file in self.files.files]
         context = self._native.ContextParams()
         context.n_ctx = self.settings.context or min(self._trained_context(), DEFAULT_CONTEXT)
-        context.micro_batch = self.settings.micro_batch or 0
+        width = self.settings.micro_batch or planned_width(
+            self.files, self.prefiller, self.settings, context.n_ctx
+        )
+        context.micro_batch = width or 0  # 0: as wide as the budget allows
         context.compute_budget = self.settings.compute_budget
         context.n_threads = self.settings.threads
 

@@ -15,7 +15,7 @@ from engine.bench.disk import measure_disk
 from engine.errors import TwofoldError
 from engine.gguf.identity import decoder_hash
 from engine.gguf.splits import GgufModel
-from engine.planner.facts import ModelFacts, PrefillerFacts, model_facts
+from engine.planner.facts import ModelFacts, PrefillerFacts, block_bytes, model_facts
 from engine.planner.layout import spread_order
 from engine.planner.plan import make_plan
 from engine.planner.rates import CPU, PREFILL_TYPE
@@ -202,13 +202,8 @@ class Router:
         self._prefiller = prefiller
         self._rates = None
         self._plans = {}
-        sizes = [0] * self.blocks
-        for tensor in prefiller.tensors:
-            if tensor.block < len(sizes):
-                sizes[tensor.block] += tensor.nbytes
-        self._pair = PrefillerFacts(
-            name=prefiller.path.name, block_bytes=tuple(sizes), matched=True
-        )
+        sizes = block_bytes(prefiller, self._facts)
+        self._pair = PrefillerFacts(name=prefiller.path.name, block_bytes=sizes, matched=True)
         identity = decoder_hash(self._decoder)[:16]
         self._key = (
             f"{identity} {prefiller.path.name} {prefiller.nbytes} {CPU} "

@@ -27,7 +27,7 @@ def default_compute_budget() -> int:
 
 class LoadSettings(BaseModel):
     """`context` in tokens (None: the model's, up to DEFAULT_CONTEXT). `micro_batch` in tokens
-    (None: as wide as `compute_budget` bytes allow). `slots` are buffers of one block each;
+    (None: as planned, within `compute_budget` bytes). `slots` are buffers of one block each;
     `carve_out` puts them in idle decoder weights. `in_flight` disk requests of `request_bytes`.
     `policy`: what the path "auto" goes by.
     """

@@ -17,7 +17,7 @@ def test_one_prompt_gives_the_answer_alone_on_stdout() -> None:
         assert chat.finish(120) == 0
         assert "Paris" in chat.out
         assert "first token" not in chat.out
-        assert "odp (you chose odp)" in chat.err.replace("\n", " ")
+        assert "odp (You chose the path odp)" in chat.err.replace("\n", " ")
 
 
 def test_a_conversation_reuses_what_was_read() -> None:
