@@ -256,7 +256,7 @@ class Runner:
 
     def _end(self, job: Job, meter: Meter, write: Callable[[], None]) -> None:
         """How far it came stays to be seen; how fast it was does not."""
-        update = {"rate": None, "remaining_s": None, "doing": None}
+        update = {"rate": None, "remaining_s": None, "doing": None, "step": None}
         try:
             self._queue.show(job.id, meter.progress().model_copy(update=update))
             write()

@@ -138,6 +138,7 @@ def test_a_download_that_gave_up_goes_on_by_itself_when_the_network_is_back(
     assert job.failure is not None and job.failure.code == "download.gave_up"
     assert "by itself" in job.failure.sentence
     assert job.info().retry_at is not None
+    assert (job.progress.step, job.progress.rate) == (None, None)
     hub.faults.clear()  # nobody touches the queue
     downloading.runner.start()
     downloading.wait(lambda: downloading.queue.get(job.id).state == "done")
