@@ -50,9 +50,7 @@ class FirstRunController(QObject):
 
     def close(self) -> None:
         self._engine.connection_changed.disconnect(self._on_connection)
-        if self._measuring is not None:
-            self._measuring.abort()
-            self._measuring = None
+        self._stop_measuring()
 
     def refresh(self) -> None:
         """Called each time the page comes forward."""
@@ -82,14 +80,13 @@ class FirstRunController(QObject):
         profile = Probed.model_validate(answer).profile
         self._show_machine(profile)
         if needs_measuring(profile):
-            self._models.library(self._measure, lambda _: None)
+            self._measure()
 
-    def _measure(self, answer: LibraryAnswer) -> None:
-        """The disk that models will be read from; it takes a few seconds, and nobody waits."""
-        main = next((folder for folder in answer.folders if folder.main and folder.online), None)
-        if main is None or self._measuring is not None:
+    def _measure(self) -> None:
+        """What is not known of this machine yet; it takes some seconds, and nobody waits."""
+        if self._measuring is not None:
             return
-        self._measuring = self._engine.http.stream("/twofold/probe", {"folder": str(main.path)})
+        self._measuring = self._engine.http.stream("/twofold/probe", {"again": False})
         self._measuring.arrived.connect(self._on_measured)
         self._measuring.ended.connect(self._on_measuring_ended)
 
@@ -99,6 +96,11 @@ class FirstRunController(QObject):
         event = _probe_event.validate_python(data)
         if isinstance(event, Probed):
             self._show_machine(event.profile)
+
+    def _stop_measuring(self) -> None:
+        if self._measuring is not None:
+            self._measuring.abort()
+            self._measuring = None
 
     def _on_measuring_ended(self, _: Failure | None) -> None:
         self._measuring = None
@@ -159,6 +161,7 @@ class FirstRunController(QObject):
 
     def _demo(self) -> None:
         if self._demo_file() is not None:
+            self._stop_measuring()  # the model is to have the machine to itself
             self._context.loader.load_demo()
             self._context.show_page("chat")
 

@@ -61,6 +61,25 @@ def test_it_says_what_was_found_what_fits_best_and_why(
     assert not scripted.loads and not posted(scripted, "pull"), "nothing begins by itself"
 
 
+@pytest.mark.usefixtures("demo")
+def test_a_disk_that_was_never_measured_is_measured_meanwhile(
+    make_app: MakeApp, scripted: FakeEngine, qtbot: QtBot
+) -> None:
+    measured = sample_plan("auto").profile
+    disk = measured.disks[0].model_copy(update={"read_gbps": None})
+    unknown = measured.model_copy(update={"disks": (disk,)})
+    scripted.answers["GET /twofold/probe"] = {
+        "type": "probed", "profile": unknown.model_dump(mode="json"),
+    }  # fmt: skip
+    scripted.answers["POST /twofold/probe"] = [
+        {"type": "step", "what": "the disk", "share": 0.5, "gbps": 5.0},
+        {"type": "probed", "profile": measured.model_dump(mode="json")},
+    ]
+    view = opened(make_app(), qtbot)
+    qtbot.waitUntil(lambda: view.machine.text().endswith("NVMe at 5.1 GB/s"))
+    assert ("/twofold/probe", {"again": False}) in scripted.posted
+
+
 @pytest.mark.usefixtures("scripted")
 def test_the_demo_is_two_clicks_from_a_chat(
     make_app: MakeApp, fake: FakeEngine, demo: Path, qtbot: QtBot
