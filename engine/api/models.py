@@ -174,7 +174,8 @@ class VariantFile(_Sent):
 
 
 class Variant(_Sent):
-    """One model of a repo: a file, or all parts of a split one. `label`: its quantisation."""
+    """One model of a repo: a file, or all parts of a split one. `label`: its quantisation;
+    `outdated`: it is installed, and the hub has other files of that name by now."""
 
     name: str
     kind: ModelKind
@@ -183,6 +184,7 @@ class Variant(_Sent):
     bytes: int
     complete: bool = True
     installed: bool = False
+    outdated: bool = False
     recommended: bool = False
     fit: Fit | None = None
 

@@ -476,6 +476,7 @@ def _offer_demo(entries: Sequence[ModelEntry]) -> None:
 def _notes(variant: Variant) -> str:
     notes = [] if variant.kind == "decoder" else [variant.kind]
     notes += ["installed"] if variant.installed else []
+    notes += ["the hub has a newer one"] if variant.outdated else []
     notes += [] if variant.complete else ["incomplete on the hub"]
     return ", ".join(notes)
 

@@ -99,11 +99,11 @@ class Browser:
         listed = [*variants[:MOST_VARIANTS], *([chosen] if chosen else [])]
         fitted = self._with_fits(list(dict.fromkeys(listed)), read, facts, failure)
         best = recommended(fitted)
-        here = {hub_name(entry).lower() for entry in self._entries()}
+        here = {hub_name(entry).lower(): entry for entry in self._entries()}
         shown = tuple(
             one.model_copy(
                 update={
-                    "installed": f"{repo.name}:{one.label or one.name}".lower() in here,
+                    **_installed(one, here.get(f"{repo.name}:{one.label or one.name}".lower())),
                     "recommended": best is not None and one.name == best.name,
                 }
             )
@@ -217,6 +217,14 @@ class Browser:
             for one in found
             if looks_like_prefiller(one.repo)
         ]
+
+
+def _installed(variant: Variant, entry: ModelEntry | None) -> dict[str, bool]:
+    if entry is None:
+        return {"installed": False}
+    ours, theirs = ({file.sha256 for file in one.files} for one in (entry, variant))
+    known = None not in ours | theirs
+    return {"installed": True, "outdated": known and ours != theirs}
 
 
 def _offered(pair: Pair, expect: str) -> PrefillerOffer:

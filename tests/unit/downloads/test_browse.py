@@ -199,6 +199,20 @@ def test_an_installed_decoder_is_offered_what_the_hub_has_and_a_build(
     ]
 
 
+def test_an_installed_model_that_the_hub_has_replaced_is_told(
+    hub: LocalHub, downloading: Downloading
+) -> None:
+    hub.add(REPO, {"Tiny-Q4_0.gguf": TINY})
+    assert downloading.pull(REPO).state == "done"
+    (before,) = browser(downloading).show(REPO).variants
+    hub.add(REPO, {"Tiny-Q4_0.gguf": TINY + bytes(32)})
+    (after,) = browser(downloading).show(REPO).variants
+    assert [(one.installed, one.outdated) for one in (before, after)] == [
+        (True, False),
+        (True, True),
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "offered"),
     [
