@@ -198,7 +198,9 @@ class Browser:
         ]
 
     def _searched(self, model: str) -> list[PrefillerOffer]:
-        """Repos that call themselves prefillers for the model; pairing is checked when here."""
+        """Repos that call themselves prefillers for the model; pairing is checked when here. What
+        the catalogue knows is for other decoders, since this one is not in it."""
+        known = {pair.prefiller.repo.lower() for pair in self._catalog.pairs}
         base = without_quantisation(model.removesuffix("-GGUF"))
         try:
             found = self._hub.search(f"{base} prefiller", _SEARCHED)
@@ -215,7 +217,7 @@ class Browser:
                 expect="Found by its name; whether it belongs is checked when it is here.",
             )
             for one in found
-            if looks_like_prefiller(one.repo)
+            if looks_like_prefiller(one.repo) and one.repo.lower() not in known
         ]
 
 

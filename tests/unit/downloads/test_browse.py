@@ -183,6 +183,7 @@ def test_an_installed_decoder_is_offered_what_the_hub_has_and_a_build(
 ) -> None:
     hub.add(REPO, {"Tiny-Q4_0.gguf": TINY})
     hub.add("x/Tiny-NVFP4-prefiller", {})
+    hub.add("x/Tiny-prefiller", {})  # for another decoder, by the catalogue
     assert downloading.pull(REPO).state == "done"
     entry = downloading.library.find(f"{REPO}:Q4_0")
     offers = browser(downloading, known=pairs()).offers(entry)
