@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -186,7 +187,8 @@ def job_facts(job: JobInfo) -> str:
         case "cancelled" | "queued":
             return tr(f"models.{job.state}")
         case "failed":
-            return DOT.join(amount)
+            again = [tr("models.tries_again", time=_clock(job.retry_at))] if job.retry_at else []
+            return DOT.join([*again, *amount])
         case "paused":
             return DOT.join([tr("models.paused"), *amount])
         case "running":
@@ -199,6 +201,10 @@ def job_facts(job: JobInfo) -> str:
         if progress.remaining_s is not None and progress.done < progress.total:
             facts.append(numbers.about(progress.remaining_s))
     return DOT.join(facts)
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%H:%M", time.localtime(seconds))
 
 
 def _amount(job: JobInfo) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from pytestqt.qtbot import QtBot
 
@@ -60,6 +62,15 @@ def test_one_that_failed_says_why_and_can_be_tried_again(
     assert failed.bar.property("kind") == "failed"
     failed.button.click()
     qtbot.waitUntil(lambda: posted(fake, "jobs") == [{"id": "5", "action": "retry"}])
+
+
+def test_one_that_is_tried_again_by_itself_says_when(
+    downloads: ModelsView, fake: FakeEngine, qtbot: QtBot
+) -> None:
+    at = time.mktime((2026, 11, 30, 14, 5, 0, 0, 0, -1))
+    fake.publish_jobs(row(downloads, "5").job.model_copy(update={"retry_at": at}))
+    words = "Tried again by itself at 14:05 · 5.0 GB of 9.0 GB"
+    qtbot.waitUntil(lambda: row(downloads, "5").facts.text() == words)
 
 
 @pytest.mark.parametrize(
