@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import logging
 import time
@@ -278,13 +279,16 @@ class Engine:
     def new_id(self, prefix: str) -> str:
         return f"{prefix}-{next(self._numbers)}"
 
-    def submit(self, command: protocol.Job) -> Job:
-        """Queues a request. Raises QueueFull, NothingLoaded, Stopping, or Failed after a crash."""
+    def submit(self, command: protocol.Job, *, admitted: bool = False) -> Job:
+        """Queues a request. Raises QueueFull, NothingLoaded, Stopping, or Failed after a crash.
+
+        `admitted`: it goes on with a request that has had its place in the queue.
+        """
         if self._stopping:
             raise Stopping
         self.require_model()
         waiting = len(self._jobs) - 1
-        if waiting >= self._queue():
+        if waiting >= self._queue() and not admitted:
             raise QueueFull(waiting=waiting, retry_s=RETRY_S)
         job = Job(command)
         self._jobs[job.id] = job
@@ -293,7 +297,8 @@ class Engine:
 
     def answers(self, commands: Sequence[protocol.Job], *, n: int) -> Answers:
         """Queues a request of one or more answers, `n` for each prompt; raises as `submit`."""
-        return Answers(commands, n=n, submit=self.submit, cancel=self.cancel)
+        following = functools.partial(self.submit, admitted=True)
+        return Answers(self.submit(commands[0]), commands[1:], n, following, self.cancel)
 
     def cancel(self, job: Job) -> None:
         """Stops a request, whether it runs or waits; does nothing for one that has ended."""

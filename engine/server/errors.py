@@ -19,6 +19,12 @@ class BadJson(TwofoldError):
     code = "request.not_json"
 
 
+class NotHttp(TwofoldError):
+    """Bytes that are no request. Data: `problem`."""
+
+    code = "request.not_http"
+
+
 class Unsupported(TwofoldError):
     """A field of OpenAI's that this server does not serve. Data: `field`, `why`."""
 

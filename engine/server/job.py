@@ -88,25 +88,26 @@ class Job:
 
 class Answers:
     """The jobs of one request, `n` for each prompt: the next is queued when the one before it has
-    ended, so that they take one place in the queue. Raises what `submit` raises."""
+    ended, so that they take one place in the queue."""
 
     def __init__(
         self,
-        commands: Sequence[JobCommand],
-        *,
+        first: Job,
+        following: Sequence[JobCommand],
         n: int,
         submit: Callable[[JobCommand], Job],
         cancel: Callable[[Job], None],
     ) -> None:
+        self.job = first
+        self.id = first.id
         self.n = n
-        self._following = commands[1:]
+        self._following = following
         self._submit, self._cancel = submit, cancel
         self._given_up = False
-        self.job = submit(commands[0])
-        self.id = self.job.id
 
     async def jobs(self) -> AsyncGenerator[Job]:
-        """Each job when it is queued. None follows one that was cancelled."""
+        """Each job when it is queued. None follows one that was cancelled. Raises what `submit`
+        raises."""
         yield self.job
         for command in self._following:
             if self._given_up or self.job.cancelled:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import h11
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine.server.answers import error_response
-from engine.server.errors import TooManyConnections
+from engine.server.errors import NotHttp, TooManyConnections
 
 
 class LimitedProtocol(H11Protocol):
@@ -52,6 +53,15 @@ class LimitedProtocol(H11Protocol):
 
     def _refusal(self) -> ASGIApp:
         return error_response(TooManyConnections(limit=self.most_connections), close=True)
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP gets an error like any other, and no plain text."""
+        answer = error_response(NotHttp(problem=msg), close=True)
+        headers = [*answer.raw_headers]
+        start = h11.Response(status_code=answer.status_code, headers=headers, reason=b"Bad Request")
+        for event in (start, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _busy(self) -> bool:
         """Whether a request is being read or answered."""

@@ -37,6 +37,9 @@ SENTENCES: dict[str, str] = {
         "The token is missing or wrong. Send the header Authorization: Bearer TOKEN with the "
         "token that the server printed when it started."
     ),
+    "request.not_http": (
+        "This is not an HTTP request ({problem}). The server speaks HTTP/1.1, and no HTTPS."
+    ),
     "request.not_json": "The request's body is not JSON ({problem}). Correct it and send again.",
     "request.too_large": (
         "The request is larger than {limit:size} and was not read. Send less, or raise "

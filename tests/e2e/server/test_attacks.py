@@ -172,7 +172,12 @@ def test_a_web_page_cannot_reach_in(server: RunningServer, headers: tuple[str, .
 def test_what_is_no_http_is_refused(server: RunningServer, sent: bytes) -> None:
     with connect(server) as connection:
         connection.sendall(sent)
-        assert status(reply(connection)) in (0, 400, 401, 403)
+        answer = reply(connection)
+        assert status(answer) in (0, 400, 401, 403)
+    if status(answer):
+        error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        assert error["code"].startswith("request.")
+        assert error["message"]
     assert works(server)
 
 

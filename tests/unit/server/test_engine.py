@@ -53,6 +53,33 @@ async def first(job: Job, kind: type = AnswerText) -> None:
             return
 
 
+def test_the_answers_of_one_request_take_one_place_in_the_queue(
+    run_engine: RunEngine, scripted: Scripted
+) -> None:
+    async def check() -> None:
+        async with run_engine(queue=1) as engine:
+            await engine.load(scripted(answers=["1", "x", "2"], token_s=0.02))
+            commands = [
+                Ask(
+                    id=f"a.{index}",
+                    messages=(Message(role="user", content="Hi"),),
+                    sampling=SamplingSettings(),
+                    path="auto",
+                )
+                for index in range(2)
+            ]
+            answers = engine.answers(commands, n=2)
+            other = ask(engine)
+            with pytest.raises(QueueFull):
+                ask(engine)
+            # The other one comes between them, and a full queue does not end what has begun.
+            texts = [await answer(job) async for job in answers.jobs()]
+            assert texts == ["1", "2"]
+            assert await answer(other) == "x"
+
+    asyncio.run(check())
+
+
 def test_a_loaded_model_answers(run_engine: RunEngine, scripted: Scripted) -> None:
     async def check() -> None:
         async with run_engine() as engine:
