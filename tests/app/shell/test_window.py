@@ -25,6 +25,7 @@ from app.main import Application
 from app.preferences import Preferences, PreferencesFile
 from app.shell.pages import PAGES
 from app.shell.shortcuts import SHORTCUTS
+from app.theme.accents import ACCENTS, accented
 from app.theme.theme import theme
 from app.theme.tokens import DARK, LIGHT, Colours
 from tests.app.chat.test_chat import ask, send
@@ -178,8 +179,10 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_has_the_contrast_that_AA_asks_for(colours: Colours) -> None:
+@pytest.mark.parametrize("accent", ACCENTS)
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_has_the_contrast_that_AA_asks_for(accent: str, dark: bool) -> None:
+    colours: Colours = accented(DARK if dark else LIGHT, accent, dark=dark)
     code = [getattr(colours, name) for name in vars(colours) if name.startswith("code_")]
     for ground in (colours.bg, colours.surface):
         for text in (
