@@ -40,6 +40,7 @@ class StillHttp(Http):
         answers: dict[str, Any] = {
             "/twofold/settings": sample_settings(),
             "/twofold/probe": {"type": "probed", "profile": _PLANS["auto"]["profile"]},
+            "/twofold/memory": _MEMORY,
             "/twofold/doctor": {"type": "examined", "report": _REPORT},
             "/twofold/logs?lines=200": {"lines": [json.dumps(line) for line in _LOG]},
         }
@@ -65,6 +66,17 @@ class StillHttp(Http):
             del failed
 
 
+_MEMORY = {
+    "model": {
+        "weights": 7_400_000_000, "context": 1_200_000_000, "compute": 2_600_000_000,
+        "resident": 3_800_000_000, "slots": 431_000_000, "lent": 431_000_000,
+        "slots_allocated": 0,
+    },
+    "worker_resident": 1_900_000_000,
+    "machine_total": 34_359_738_368,
+    "machine_available": 12_884_901_888,
+    "cards": [{"bus_id": "0000:01:00.0", "total": 25_769_803_776, "free": 9_050_000_000}],
+}  # fmt: skip
 _LOG = [
     {
         "time": "2026-11-30T09:12:01.120Z",

@@ -133,12 +133,19 @@ class SettingsView(Page):
         self.engine_words = label("", "secondary", wrap=True)
         self._list = QVBoxLayout()
         self._list.setSpacing(16)
+        self._privacy = QFrame()
+        self._privacy.setProperty("kind", "card")
+        self._privacy.setLayout(
+            column(label(tr("settings.privacy"), "heading"),
+                   label(tr("settings.privacy_words"), "small", wrap=True), margin=16)
+        )  # fmt: skip
         content = QWidget()
         inside = column(
             label(tr("pages.settings"), "title"), self.search, self.pending, self.nothing,
             spacing=12, margin=24,
         )  # fmt: skip
         inside.addLayout(self._list)
+        inside.addWidget(self._privacy)
         inside.addWidget(self.engine_words)
         inside.addStretch(1)
         content.setLayout(inside)
@@ -177,7 +184,9 @@ class SettingsView(Page):
 
     def filter(self, typed: str) -> None:
         """Shows the settings that the typed words are in."""
-        any_shown = False
+        words = f"{tr('settings.privacy')} {tr('settings.privacy_words')}".casefold()
+        any_shown = all(word in words for word in typed.casefold().split())
+        self._privacy.setVisible(any_shown)
         for section, card in self._sections.items():
             rows = [item for item in self.rows.values() if item.entry.section == section]
             shown = False
