@@ -29,6 +29,7 @@ from engine.api.models import (
     Variant,
     VariantFile,
 )
+from engine.api.plan import Remark
 
 GB = 1_000_000_000
 FOLDER = Path("/home/ada/.local/share/twofold/models")
@@ -257,7 +258,8 @@ def jobs() -> tuple[JobInfo, ...]:
         _job("6", "SmolLM2 135M Instruct (demo)", kind="verify", state="done",
              progress=Progress(done=10**8, total=10**8)),
         _job("7", "Qwen/Qwen3-8B-GGUF:Q4_K_M", state="done",
-             notices=("Qwen3-8B-Q4_K_M.gguf came with wrong bytes and was fetched again.",),
+             notices=(Remark(code="fetched_again", sentence="It was fetched again.",
+                             data={"file": "Qwen3-8B-Q4_K_M.gguf"}),),
              progress=Progress(done=5 * GB, total=5 * GB)),
     )  # fmt: skip
 

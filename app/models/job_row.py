@@ -11,7 +11,15 @@ from PySide6.QtWidgets import QBoxLayout, QProgressBar, QToolButton, QWidget
 
 from app.engine_client.failures import sentence
 from app.i18n import tr
-from app.models.words import BarState, bar_state, breakable, job_facts, job_share, job_title
+from app.models.words import (
+    BarState,
+    bar_state,
+    breakable,
+    job_facts,
+    job_share,
+    job_title,
+    notice_words,
+)
 from app.shell.widgets import button, column, icon_button, label, restyle, row, rule
 from app.theme.theme import theme
 from engine.api.models import JobInfo, JobState
@@ -82,7 +90,7 @@ class JobRow(QWidget):
         facts = job_facts(job)
         self.facts.setText(facts)
         self.facts.setVisible(bool(facts))
-        self.notices.setText("\n".join(job.notices))
+        self.notices.setText("\n".join(breakable(notice_words(one)) for one in job.notices))
         self.notices.setVisible(bool(job.notices))
         problem = sentence(job.failure) if job.failure and job.state == "failed" else ""
         self.problem.setText(breakable(problem))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import Signal
@@ -18,6 +19,15 @@ from engine.api.models import JobInfo, ModelKind, PrefillerOffer, RepoListing, V
 
 LIVE = ("queued", "running", "paused", "failed")
 KINDS: tuple[ModelKind, ...] = ("decoder", "prefiller", "projector")
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """What to pull, and what the queue calls it."""
+
+    wanted: str
+    title: str
+    with_prefiller: bool
 
 
 class Listing(QWidget):
@@ -101,7 +111,7 @@ class Listing(QWidget):
         if variant.recommended:
             facts.append(tr("models.recommended"))
         if variant.installed:
-            facts.append(tr("models.installed"))
+            facts.append(tr("models.outdated" if variant.outdated else "models.installed"))
         if variant.kind == "projector":
             facts.append(tr("models.comes_along"))
         if not variant.complete:
@@ -113,28 +123,36 @@ class Listing(QWidget):
             return
         if offer is not None and offer.way != "published":
             return
-        alone = offer is None
-        title = self._title(variant) if alone or not variant.installed else _reference(offer)
-        if any(job.title == title and job.state in LIVE for job in self._jobs):
+        if self._is_live(self._ask(variant, offer)):
             shown.show_button(tr("models.show_download"))
-        elif alone and variant.installed:
-            shown.show_button("")
-        elif alone:
-            kind = "primary" if variant.recommended else "plain"
-            shown.show_button(tr("models.download"), kind)
-        else:
+        elif offer is not None:
             words = "models.download_prefiller" if variant.installed else "models.download_both"
             shown.show_button(tr(words))
+        elif variant.outdated:
+            shown.show_button(tr("models.update"))
+        elif variant.installed:
+            shown.show_button("")
+        else:
+            kind = "primary" if variant.recommended else "plain"
+            shown.show_button(tr("models.download"), kind)
 
     def _act(self, variant: Variant, offer: PrefillerOffer | None) -> None:
-        wanted = self._wanted(variant)
-        if variant.installed and offer is not None:
-            wanted = _reference(offer)
-        title = self._title(variant) if not variant.installed else wanted
-        if any(job.title == title and job.state in LIVE for job in self._jobs):
+        ask = self._ask(variant, offer)
+        if self._is_live(ask):
             self.downloads_asked.emit()
         else:
-            self.pull_asked.emit(wanted, offer is not None and not variant.installed)
+            self.pull_asked.emit(ask.wanted, ask.with_prefiller)
+
+    def _is_live(self, ask: _Ask) -> bool:
+        return any(job.title == ask.title and job.state in LIVE for job in self._jobs)
+
+    def _ask(self, variant: Variant, offer: PrefillerOffer | None) -> _Ask:
+        """With an offer, the pair; of a decoder that is here, the prefiller alone."""
+        if offer is not None and variant.installed:
+            reference = f"{offer.repo}:{offer.variant}"
+            return _Ask(reference, reference, with_prefiller=False)
+        wanted, title = self._wanted(variant), self._title(variant)
+        return _Ask(wanted, title, with_prefiller=offer is not None)
 
     def _title(self, variant: Variant) -> str:
         """What the queue calls it."""
@@ -145,7 +163,3 @@ class Listing(QWidget):
         if variant.label and self._labels[variant.label] == 1:
             return f"{self._listing.repo}:{variant.label}"
         return f"{self._listing.repo}/blob/main/{variant.files[0].path}"
-
-
-def _reference(offer: PrefillerOffer) -> str:
-    return f"{offer.repo}:{offer.variant}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from app.i18n import numbers, tr
+from app.i18n.catalogue import has
 from engine.api.models import (
     AttachedPrefiller,
     Fit,
@@ -16,6 +17,7 @@ from engine.api.models import (
     Recommendation,
     RepoSummary,
 )
+from engine.api.plan import Remark
 
 DOT = " · "
 Tone = Literal["badge-decode", "badge-prefill", "badge", "badge-warn"]
@@ -162,6 +164,11 @@ def file_names(paths: tuple[Path, ...], most: int = 4) -> str:
 
 def job_title(job: JobInfo) -> str:
     return tr(f"models.job_{job.kind}", name=job.title)
+
+
+def notice_words(notice: Remark) -> str:
+    key = f"models.notice_{notice.code}"
+    return tr(key, **notice.data) if has(key) else notice.sentence
 
 
 def bar_state(job: JobInfo) -> BarState:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.api.failure import Failure
 from engine.api.messages import Text
+from engine.api.plan import Remark
 
 # decoder: writes answers, projector: turns images into tokens for one.
 ModelKind = Literal["decoder", "prefiller", "projector"]
@@ -273,7 +274,7 @@ class Progress(_Sent):
 
 class JobInfo(_Sent):
     """One entry of the queue; higher priorities run first. `title` is what it is about, `kind`
-    what is done with it. `notices` are sentences that deserve to be read; `result` is what a
+    what is done with it. `notices` are remarks that deserve to be read; `result` is what a
     finished job made; `retry_at` (seconds since 1970) when a failed one is tried again by itself,
     if somebody works the queue then."""
 
@@ -285,7 +286,7 @@ class JobInfo(_Sent):
     created: float
     progress: Progress = Progress()
     failure: Failure | None = None
-    notices: tuple[str, ...] = ()
+    notices: tuple[Remark, ...] = ()
     result: str | None = None
     retry_at: float | None = None
 

@@ -399,7 +399,7 @@ def _tell_jobs(jobs: Sequence[Job], *, as_json: bool, failing: bool = True) -> N
 
 def _tell_job(one: Job, *, failing: bool) -> None:
     for notice in one.notices:
-        _say(notice)
+        _say(notice.sentence)
     if one.state == "done" and one.result and failing:
         print(one.result)
     elif not failing or one.state != "failed":

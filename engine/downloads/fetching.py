@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.api.models import Progress
+from engine.api.plan import Remark
 from engine.downloads.errors import CannotWrite, DiskFull, RemoteChanged, WrongBytes
 from engine.downloads.hub import Hub
 from engine.downloads.jobs import Download, Job, Queue, WantedFile
@@ -93,7 +94,8 @@ async def download(job: Job, work: Download, shared: Shared, meter: Meter) -> st
                 f"{work.repo} changed on the hub while it was downloaded, so its new files are "
                 "fetched instead."
             )
-            shared.queue.notice(job.id, text)
+            remark = Remark(code="repo_changed", sentence=text, data={"repo": work.repo})
+            shared.queue.notice(job.id, remark)
             meter.done, meter.total = 0, sum(file.bytes for file in work.files)
 
 
@@ -193,7 +195,8 @@ class _Fetching:
         if count >= _MOST_MISMATCHES:
             raise WrongBytes(file=file.path, expected=file.sha256, found=error.found)
         text = f"{file.path} came with wrong bytes and was fetched again."
-        self._shared.queue.notice(self._job.id, text)
+        remark = Remark(code="fetched_again", sentence=text, data={"file": file.path})
+        self._shared.queue.notice(self._job.id, remark)
 
     def _take_from_library(self, file: WantedFile, part: Path) -> None:
         """The same bytes may be in the library under another name; a link costs nothing."""

@@ -21,6 +21,7 @@ from engine.api.models import (
     Origin,
     Progress,
 )
+from engine.api.plan import Remark
 from engine.downloads.errors import NoSuchJob, WrongState
 from engine.library.database import Database
 
@@ -94,7 +95,7 @@ class Move(_Work):
 
 AnyWork = Annotated[Download | Build | Verify | Import | Export | Move, Field(discriminator="kind")]
 _WORK: TypeAdapter[AnyWork] = TypeAdapter(AnyWork)
-_NOTICES: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
+_NOTICES: TypeAdapter[tuple[Remark, ...]] = TypeAdapter(tuple[Remark, ...])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Job:
     work: AnyWork
     progress: Progress
     failure: Failure | None
-    notices: tuple[str, ...]
+    notices: tuple[Remark, ...]
     result: str | None
 
     @property
@@ -274,10 +275,10 @@ class Queue:
             "UPDATE jobs SET progress = ? WHERE id = ?", (progress.model_dump_json(), job_id)
         )
 
-    def notice(self, job_id: str, text: str) -> None:
+    def notice(self, job_id: str, remark: Remark) -> None:
         known = self.get(job_id).notices
-        if text not in known:
-            notices = _NOTICES.dump_json((*known, text)).decode()
+        if remark not in known:
+            notices = _NOTICES.dump_json((*known, remark)).decode()
             self._database.run("UPDATE jobs SET notices = ? WHERE id = ?", (notices, job_id))
 
     def change_work(self, job_id: str, work: AnyWork) -> None:

@@ -114,6 +114,26 @@ def test_a_decoder_and_its_prefiller_come_as_a_pair(
     ]
 
 
+def test_a_model_that_changed_on_the_hub_can_be_fetched_anew(
+    page: ModelsView, fake: FakeEngine, qtbot: QtBot
+) -> None:
+    answer = sample_models.listing()
+    assert answer.listing is not None
+    variants = tuple(
+        one.model_copy(update={"outdated": one.installed}) for one in answer.listing.variants
+    )
+    changed = answer.listing.model_copy(update={"variants": variants})
+    fake.answers[f"POST {ROUTE}/search"] = SearchAnswer(query="x", listing=changed).model_dump(
+        mode="json"
+    )
+    row = row_of(listing_of(page, qtbot).cards["decoder"].rows, "IQ2_XXS")
+    assert "changed on the hub since" in row.facts.text()
+    assert row.button.text() == "Get the new one"
+    row.button.click()
+    wanted = [{"model": f"{sample_models.REPO}:IQ2_XXS", "prefiller": False}]
+    qtbot.waitUntil(lambda: posted(fake, "pull") == wanted)
+
+
 def test_two_models_of_one_quantisation_are_asked_for_by_their_files(
     page: ModelsView, fake: FakeEngine, qtbot: QtBot
 ) -> None:

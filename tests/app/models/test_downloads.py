@@ -122,7 +122,8 @@ def test_rows_keep_the_focus_while_the_queue_changes(
 
 
 def test_what_deserves_to_be_read_is_shown(downloads: ModelsView) -> None:
-    assert "wrong bytes" in row(downloads, "7").notices.text()
+    notice = "Qwen3-8B-Q4_K_M.gguf came with wrong bytes and was fetched again."
+    assert notice in words(row(downloads, "7"))
 
 
 def test_the_list_of_what_is_over_can_be_cleared(

@@ -90,7 +90,9 @@ def test_wrong_bytes_are_fetched_again_once(hub: LocalHub, downloading: Download
     hub.fail(FILE, flip=4321)
     job = downloading.pull(REPO)
     assert job.state == "done"
-    assert job.notices == (f"{FILE} came with wrong bytes and was fetched again.",)
+    (notice,) = job.notices
+    assert notice.sentence == f"{FILE} came with wrong bytes and was fetched again."
+    assert (notice.code, notice.data) == ("fetched_again", {"file": FILE})
     assert downloading.files() == {f"{REPO}/{FILE}": DATA}
 
 
@@ -280,7 +282,7 @@ def test_a_file_that_changes_on_the_hub_meanwhile_is_noticed_and_fetched_anew(
     newer = hub.add(REPO, {FILE: DATA[::-1]})  # its history rewritten: the commit is gone
     job = downloading.run(job)[0]
     assert job.state == "done"
-    assert "changed on the hub" in job.notices[0]
+    assert "changed on the hub" in job.notices[0].sentence
     assert downloading.files() == {f"{REPO}/{FILE}": newer.files[FILE]}
 
 
@@ -292,7 +294,7 @@ def test_another_content_under_the_same_commit_is_told_by_its_etag(
     hub.repos[REPO].files[FILE] = DATA[::-1]  # a mirror that does not keep commits
     job = downloading.run(job)[0]
     assert job.state == "done"
-    assert "changed on the hub" in job.notices[0]
+    assert "changed on the hub" in job.notices[0].sentence
     assert downloading.files() == {f"{REPO}/{FILE}": DATA[::-1]}
 
 
