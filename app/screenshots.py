@@ -165,8 +165,10 @@ def _reading(stage: Stage) -> None:
         blocks=64,
         bytes_read=19_400_000_000,
         seconds=3.8,
+        bytes_per_s=5_105_000_000,
+        remaining_s=4.0,
     )
-    chat.transcript.live_reading(reading(progress, 2048))
+    chat.transcript.live_reading(reading(progress))
     chat.composer.set_busy(True)
 
 
@@ -244,6 +246,8 @@ def _prefill_odp(stage: Stage) -> None:
         blocks=64,
         bytes_read=19_400_000_000,
         seconds=3.8,
+        bytes_per_s=5_105_000_000,
+        remaining_s=4.0,
     )
     stage.engine.request_progress.emit(RequestProgress(id="r", progress=progress))
 

@@ -71,23 +71,18 @@ class Reading:
     details: str
 
 
-def reading(progress: PrefillProgress, micro_batch: int) -> Reading:
-    """`micro_batch` is how many tokens pass through all blocks at a time."""
+def reading(progress: PrefillProgress) -> Reading:
     done, total = progress.tokens_done, max(1, progress.tokens_total)
-    batch = min(micro_batch, total - done)
-    # Within a micro-batch the blocks tell how far it is.
-    inside = batch * progress.block / progress.blocks if progress.blocks and batch > 0 else 0.0
-    fraction = min(1.0, (done + inside) / total)
     parts: list[str] = []
     if progress.blocks:
         parts.append(tr("chat.block", block=progress.block, blocks=progress.blocks))
-    if progress.bytes_read and progress.seconds > 0:
-        parts.append(numbers.disk_rate(progress.bytes_read / progress.seconds))
+    if progress.bytes_read and progress.bytes_per_s:
+        parts.append(numbers.disk_rate(progress.bytes_per_s))
     # The first moments say little about the rest.
-    if fraction > 0.02 and progress.seconds > 0.3:
-        parts.append(numbers.about(progress.seconds * (1 - fraction) / fraction))
+    if progress.remaining_s is not None and progress.seconds > 0.3:
+        parts.append(numbers.about(progress.remaining_s))
     return Reading(
-        fraction=fraction,
+        fraction=min(1.0, done / total),
         tokens=tr("chat.of", done=numbers.count(done), total=numbers.count(total)),
         details=" · ".join(parts),
     )

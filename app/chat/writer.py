@@ -142,8 +142,7 @@ class Writer(QObject):
         self._started = started
 
     def _on_progress(self, progress: PrefillProgress) -> None:
-        model = self._engine.state.model
-        self._show(reading(progress, model.micro_batch if model is not None else 512))
+        self._show(reading(progress))
 
     def _on_notice(self, notice: Notice) -> None:
         known = Failure(code=notice.code, sentence=notice.sentence, data=notice.data)

@@ -295,8 +295,7 @@ class PrefillController(QObject):
         if not self._view.isVisible():
             return
         self._view.strip.show_progress(event.progress)
-        model = self._engine.state.model
-        now = reading(event.progress, model.micro_batch if model else 1)
+        now = reading(event.progress)
         self._view.reading.setText(f"{tr('chat.reading')} {now.tokens} · {now.details}")
 
     def _on_state(self, state: EngineState) -> None:

@@ -53,7 +53,8 @@ class TurnStarted(Data):
 
 
 class PrefillProgress(Data):
-    """Reading the prompt: tokens and blocks done of those this turn reads, bytes from disk. The
+    """Reading the prompt: tokens and blocks done of those this turn reads, bytes from disk, and
+    how many come a second. `remaining_s` is an estimate, None while there is nothing to go by. The
     sentence `reason` says why this path, made of `reason_code` and `reason_data`."""
 
     type: Literal["prefill_progress"] = "prefill_progress"
@@ -67,6 +68,8 @@ class PrefillProgress(Data):
     blocks: int
     bytes_read: int
     seconds: float
+    bytes_per_s: float = 0.0
+    remaining_s: float | None = None
 
 
 class ReasoningText(Data):

@@ -18,7 +18,8 @@ CANCELLED_TOKEN = -1
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one `prefill` call is. Tokens and blocks of this call, bytes read from disk."""
+    """How far one `prefill` call is. Tokens and blocks of this call, bytes read from disk;
+    `expected_s`: how long it was expected to take, where there is a forecast."""
 
     path: Path
     reason: Reason
@@ -28,6 +29,7 @@ class Progress:
     blocks: int
     bytes_read: int
     seconds: float
+    expected_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,9 @@ from engine.errors import TwofoldError
 # Room kept for an answer of no set length, at most a quarter of the context.
 ANSWER_RESERVE = 256
 
+# Before this share of a prompt is read, its time is a forecast.
+_TELLING_SHARE = 0.05
+
 OnEvent = Callable[[TurnEvent], None]
 
 
@@ -368,16 +371,20 @@ class ChatSession:
         def on_progress(progress: Progress) -> None:
             if turn.cancellation.cancelled:
                 self._model.cancel()  # in case it came before the model was listening
+            done = progress.tokens_done + (before.tokens if before else 0)
+            seconds = progress.seconds + (before.seconds if before else 0.0)
             turn.on_event(
                 PrefillProgress(
                     path=before.path if before and is_tail else progress.path,
                     **_said(before.reason if before and is_tail else progress.reason),
-                    tokens_done=progress.tokens_done + (before.tokens if before else 0),
+                    tokens_done=done,
                     tokens_total=total,
                     block=progress.block,
                     blocks=progress.blocks,
                     bytes_read=progress.bytes_read + (before.bytes_read if before else 0),
-                    seconds=progress.seconds + (before.seconds if before else 0.0),
+                    seconds=seconds,
+                    bytes_per_s=progress.bytes_read / progress.seconds if progress.seconds else 0,
+                    remaining_s=_remaining(progress, done, total, seconds),
                 )
             )
 
@@ -472,6 +479,13 @@ def _continued(messages: Sequence[Message], closed: Rendered) -> Rendered:
     if at < 0:
         raise NothingToContinue
     return Rendered(closed.text[: at + len(text)], closed.add_special)
+
+
+def _remaining(progress: Progress, done: int, total: int, seconds: float) -> float | None:
+    """By the tokens that were read; the first moments say little, and the forecast more."""
+    if done > total * _TELLING_SHARE:
+        return seconds * (total - done) / done
+    return None if progress.expected_s is None else max(0.0, progress.expected_s - progress.seconds)
 
 
 def _said(reason: Reason) -> dict[str, Any]:

@@ -76,10 +76,10 @@ def _facts(progress: PrefillProgress) -> str:
     facts = [f"{done:,} of {total:,} tokens"]
     if progress.blocks:
         facts.append(f"block {progress.block} of {progress.blocks}")
-    if progress.bytes_read and seconds > 0:
-        facts.append(f"{progress.bytes_read / seconds / 1e9:.2f} GB/s")
-    if done and seconds > 0.5:
-        facts.append(f"about {max(1, round((total - done) * seconds / done))} s")
+    if progress.bytes_read:
+        facts.append(f"{progress.bytes_per_s / 1e9:.2f} GB/s")
+    if progress.remaining_s is not None and seconds > 0.5:
+        facts.append(f"about {max(1, round(progress.remaining_s))} s")
     return " · ".join(facts)
 
 

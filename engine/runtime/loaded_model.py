@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -307,13 +307,15 @@ class LoadedModel:
                     blocks=native_progress.blocks_total,
                     bytes_read=native_progress.bytes_read,
                     seconds=time.perf_counter() - started,
+                    expected_s=chosen.expected_s,
                 )
             )
             return True
 
         def loading(_share: float) -> bool:
             seconds = time.perf_counter() - started
-            on_progress(Progress(chosen.path, chosen.reason, 0, len(tokens), 0, 0, 0, seconds))
+            nothing = Progress(chosen.path, chosen.reason, 0, len(tokens), 0, 0, 0, seconds)
+            on_progress(replace(nothing, expected_s=chosen.expected_s))
             return True
 
         loading(0.0)

@@ -75,6 +75,8 @@ def progress(done: int = 100, total: int = 400, block: int = 2) -> PrefillProgre
         blocks=4,
         bytes_read=2_000_000_000,
         seconds=1.0,
+        bytes_per_s=2e9,
+        remaining_s=(total - done) / done if done else None,
     )
 
 

@@ -43,8 +43,10 @@ class FakeModel:
         bos_text: str = "",
         endless: bool = False,
         path: Path = "odp",
+        expected_s: float | None = None,
     ) -> None:
         self.n_ctx = n_ctx
+        self.expected_s = expected_s
         self.can_truncate = can_truncate
         self.chat_template = chat_template
         self.bos_text = bos_text
@@ -106,7 +108,8 @@ class FakeModel:
         taken = self._path if path == "auto" else path
         done = 0
         while True:
-            on_progress(Progress(taken, SCRIPTED, done, len(tokens), 0, 1, done * 10, done * 0.1))
+            counts = (done, len(tokens), 0, 1, done * 10, done * 0.1)
+            on_progress(Progress(taken, SCRIPTED, *counts, expected_s=self.expected_s))
             if done == len(tokens) or self._cancel:
                 break
             self.before_batch()

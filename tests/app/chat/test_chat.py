@@ -122,7 +122,7 @@ def test_stop_works_while_the_prompt_is_read(
     )
     reading = row_of(chat, "reading").data
     assert reading.tokens == "100 of 400 tokens"
-    assert reading.details == "block 2 of 4 · 2.0 GB/s · about 1 s"
+    assert reading.details == "block 2 of 4 · 2.0 GB/s · about 3 s"
     qtbot.mouseClick(chat.composer.view.send, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: answered(chat), timeout=3000)
     report = the_chat(store).messages[1].report

@@ -98,6 +98,23 @@ def test_events_say_what_will_be_read_and_by_which_path_before_it_is(chat: Open)
     assert done[-1] == progress.tokens_total == report.new_tokens
 
 
+def test_progress_tells_the_rate_and_an_estimate(chat: Open) -> None:
+    """The forecast at first, and then what the tokens so far took."""
+    events: list[TurnEvent] = []
+    ask(chat(FakeModel(b"Yes.", expected_s=9.0)), FIRST, on_event=events.append)
+    seen = [event for event in events if isinstance(event, PrefillProgress)]
+    assert seen[0].remaining_s == 9.0
+    for event in seen[1:]:
+        assert event.bytes_per_s == pytest.approx(100.0)  # ten bytes a token, ten tokens a second
+        left = event.tokens_total - event.tokens_done
+        assert event.remaining_s == pytest.approx(left / 10)
+    assert seen[-1].remaining_s == 0
+    events.clear()
+    ask(chat(FakeModel(b"Yes.")), FIRST, on_event=events.append)
+    first = next(event for event in events if isinstance(event, PrefillProgress))
+    assert first.remaining_s is None
+
+
 def test_each_turn_reads_only_what_is_new(chat: Open) -> None:
     model = FakeModel(b"A tower.", b"It shines.")
     session = chat(model)
