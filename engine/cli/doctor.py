@@ -34,6 +34,7 @@ def doctor(
         found = report()
     if bundle or output is not None:
         print(write_bundle(output or default_name(), found))
+        console.print("Private text was left out; look through it before you send it.")
         return
     if json:
         print(found.model_dump_json(indent=2))
