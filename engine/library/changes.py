@@ -41,11 +41,16 @@ def bring_in(
 ) -> Path:
     """Makes the model at `path` (any part of a split one, or a folder with one model) an entry;
     its vision projector comes with it if it is the only model there. Gives the entry's path.
+    After an end on the way, however sudden, the same again goes on.
 
     Raises NotAModel, FileUnreadable, NameTaken, NoRoom, WriteFailed, Stopped, or what is wrong
     with the file; then nothing has changed.
     """
-    files = model_files(path)
+
+    def is_moved(part: Path) -> bool:
+        return way == "move" and _is_moved(library, part)
+
+    files = model_files(path, is_moved)
     files += _projectors_of(files)
     if way == "reference":
         library.database.run_many(
@@ -55,16 +60,28 @@ def bring_in(
             library.origins.put_present(file, Origin(way="reference", source=str(file)))
         return files[0]
     folder = copying.made(library.folders.main / IMPORTED / folder_name(files[0]))
-    total = sum(file.stat().st_size for file in files)
+    pairs = [
+        (file, folder / file.name)
+        for file in files
+        if not is_moved(file) and not (way == "copy" and copying.is_copy(file, folder / file.name))
+    ]
+    total = sum(file.stat().st_size for file, _ in pairs)
     if way == "copy":
         copying.require_room(folder, total)
-    targets = [folder / file.name for file in files]
-    for target in targets:
+    for _, target in pairs:
         if target.exists():
             raise NameTaken(path=str(target))
     work = Work(f"Importing {files[0].name}", total, report, stop)
-    _bring(library, list(zip(files, targets, strict=True)), way, work)
-    return targets[0]
+    _bring(library, pairs, way, work)
+    return folder / files[0].name
+
+
+def _is_moved(library: Library, part: Path) -> bool:
+    """By an earlier try."""
+    target = library.folders.main / IMPORTED / folder_name(part) / part.name
+    known = library.origins.of(target)
+    moved = known is not None and known.origin == Origin(way="move", source=str(part))
+    return moved and target.exists() and not part.exists()
 
 
 def _bring(
@@ -73,16 +90,18 @@ def _bring(
     done: list[tuple[Path, Path]] = []
     try:
         for source, target in reversed(pairs):  # the first part last: it makes the others a model
-            digest = None
+            digest, origin = None, Origin(way=way, source=str(source))
+            status = source.stat()  # remembered first: what is there is known, whenever this ends
+            library.origins.put(target, origin, size=status.st_size, mtime_ns=status.st_mtime_ns)
             if way == "copy":
                 digest = copying.copied(source, target, work)
             else:
                 copying.moved(source, target, work)
             done.append((source, target))
-            library.origins.put_present(target, Origin(way=way, source=str(source)), digest)
+            library.origins.put_present(target, origin, digest)
     except BaseException:
+        library.origins.forget([target for _, target in pairs])
         for source, target in reversed(done):
-            library.origins.forget([target])
             if way == "copy":
                 copying.removed(target)
             elif not source.exists():
@@ -91,21 +110,23 @@ def _bring(
         raise
 
 
-def model_files(path: Path) -> list[Path]:
-    """All files of the model at `path`, in order, each looked at. Raises NotAModel and the like."""
+def model_files(path: Path, is_moved: Callable[[Path], bool] = lambda _: False) -> list[Path]:
+    """All files of the model at `path`, in order, each looked at unless it `is_moved` already.
+    Raises NotAModel and the like."""
     path = absolute(str(path))
     try:
         if path.is_dir():
             return _in_folder(path)
         parts = part_paths(path)
-        missing = [part.name for part in parts if not part.is_file()]
+        left = [part for part in parts if not is_moved(part)]
+        missing = [part.name for part in left if not part.is_file()]
     except (OSError, ValueError) as error:
         raise FileUnreadable(path=str(path), reason=str(error)) from error
-    if not path.exists():
+    if path in left and not path.exists():
         raise FileUnreadable(path=str(path), reason="there is no such file")
     if missing:
         raise NotAModel(path=str(path), reason=f"parts are missing: {', '.join(missing[:3])}")
-    for part in parts:
+    for part in left:
         facts = read_facts(part)
         if facts.problem is not None:
             error = RememberedProblem(**facts.problem["data"])
@@ -218,25 +239,29 @@ def _left_behind(entry: ModelEntry, entries: Sequence[ModelEntry]) -> tuple[str,
 def copy_out(
     entry: ModelEntry, folder: Path, report: Report = silent, stop: threading.Event | None = None
 ) -> list[Path]:
-    """Copies all of an entry's files to `folder`; gives their paths there.
+    """Copies all of an entry's files to `folder`; gives their paths there. What was copied there
+    before, and is the same, is not copied again.
 
     Raises Offline for an entry that is not there, and what copying may raise.
     """
     if entry.state in ("offline", "absent"):
         raise Offline(path=str(entry.path))
     target = copying.made(absolute(str(folder)))
-    copying.require_room(target, entry.bytes)
-    work = Work(f"Exporting {entry.name}", entry.bytes, report, stop)
+    pairs = [(file.path, target / file.path.name) for file in entry.files]
+    left = [(source, copy) for source, copy in pairs if not copying.is_copy(source, copy)]
+    total = sum(source.stat().st_size for source, _ in left)
+    copying.require_room(target, total)
+    work = Work(f"Exporting {entry.name}", total, report, stop)
     done: list[Path] = []
     try:
-        for file in reversed(entry.files):
-            copying.copied(file.path, target / file.path.name, work)
-            done.append(target / file.path.name)
+        for source, copy in reversed(left):
+            copying.copied(source, copy, work)
+            done.append(copy)
     except BaseException:
         for path in done:
             copying.removed(path)
         raise
-    return done[::-1]
+    return [copy for _, copy in pairs]
 
 
 # --- elsewhere -----------------------------------------------------------------------------------

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.api.models import Origin
+from engine.library.copying import COARSEST_NS
 from engine.library.database import Database
 
 FOUND = Origin(way="found")
 # When a file was verified that never was, and has been found to be another one.
 NEVER = ""
-# Drives keep times in steps of up to two seconds.
-_COARSEST_NS = 2_000_000_001
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Origins:
         if found is not None:
             status = new.stat()
             off = abs(status.st_mtime_ns - found.mtime_ns)
-            same = status.st_size == found.size and off < _COARSEST_NS
+            same = status.st_size == found.size and off < COARSEST_NS
             self.put(
                 new,
                 found.origin,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -146,11 +148,50 @@ def test_a_copy_onto_a_full_disk_says_so_and_leaves_nothing(
     assert files_below(main) == []
 
 
-def test_an_import_overwrites_nothing(library: Library, outside: Path) -> None:
+def test_an_import_overwrites_nothing_and_copies_nothing_twice(
+    library: Library, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = write_tiny(outside / "a.gguf", "llama", blocks=1)
-    changes.bring_in(library, model, "copy")
-    with pytest.raises(NameTaken):
-        changes.bring_in(library, model, "copy")
+    path = changes.bring_in(library, model, "copy")
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(copying, "copied", pytest.fail)
+        assert changes.bring_in(library, model, "copy") == path
+    write_tiny(model, "llama", blocks=2)
+    for way in ("copy", "move"):
+        with pytest.raises(NameTaken):
+            changes.bring_in(library, model, way)
+    assert path.read_bytes() == before
+    assert entry_at(library, path).files[0].sha256 == hashlib.sha256(before).hexdigest()
+
+
+DYING = """
+import os, sys
+from pathlib import Path
+from engine.library import changes, copying
+from engine.library.database import Database
+from engine.library.library import Folders, Library
+library = Library(Database(Path(sys.argv[1])), lambda: Folders(Path(sys.argv[2])))
+changes.bring_in(library, Path(sys.argv[3]), sys.argv[4], lambda done, total: os._exit(9))
+"""
+
+
+@pytest.mark.parametrize("way", ["copy", "move"])
+def test_an_import_that_was_killed_goes_on(
+    make_library: MakeLibrary, main: Path, tmp_path: Path, outside: Path, way: ImportWay
+) -> None:
+    parts = write_split(outside, tiny_model("llama", blocks=2), 3)
+    contents = [part.read_bytes() for part in parts]
+    command = [sys.executable, "-c", DYING, str(tmp_path / "models.sqlite"), str(main)]
+    for _ in range(2):  # each dies on the way
+        died = subprocess.run([*command, str(parts[0]), way], check=False, cwd=Path.cwd())
+        assert died.returncode == 9
+    path = changes.bring_in(library := make_library(), parts[0], way)
+    entry = entry_at(library, path)
+    assert (entry.state, entry.origin.way) == ("ready", way)
+    assert [file.path.read_bytes() for file in entry.files] == contents
+    assert sorted(outside.iterdir()) == ([] if way == "move" else parts)
+    assert len(files_below(main)) == 3
 
 
 def test_a_referenced_model_whose_file_went_stays_until_it_is_removed(
@@ -204,10 +245,17 @@ def test_a_removal_lists_what_goes_what_is_shared_and_what_is_left_behind(
 def test_an_export_copies_every_file(library: Library, main: Path, outside: Path) -> None:
     parts = write_split(main, tiny_model("llama", blocks=2), 3)
     done = changes.copy_out(entry_at(library, parts[0]), outside / "to" / "here")
-    assert [path.read_bytes() for path in done] == [part.read_bytes() for part in parts]
+    contents = [part.read_bytes() for part in parts]
+    assert [path.read_bytes() for path in done] == contents
+    done[0].unlink()  # as if killed before it
+    assert changes.copy_out(entry_at(library, parts[0]), outside / "to" / "here") == done
+    assert [path.read_bytes() for path in done] == contents
+    done[0].write_bytes(b"the user's own")
+    done[1].unlink()
     with pytest.raises(NameTaken):
         changes.copy_out(entry_at(library, parts[0]), outside / "to" / "here")
-    assert len(files_below(outside)) == 3, "what was there before stays"
+    assert done[0].read_bytes() == b"the user's own"
+    assert len(files_below(outside)) == 2, "what was there before stays, and no more"
 
 
 def test_the_library_moves_with_all_that_is_known_of_its_files(
