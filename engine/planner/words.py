@@ -12,16 +12,16 @@ SENTENCES: dict[str, str] = {
     "plan.not_written": "The plan could not be written to {path}: {reason}. Choose another file.",
 }
 
-# One entry a code; `{name}` takes the remark's data.
+# One entry a code; `{name}` takes the remark's data, `{size}` its `gib` in the fitting unit.
 REMARKS: dict[str, str] = {
     # reasons
     "plan.you_chose": "You chose the path {mode}.",
     "plan.no_prefiller": (
         "There is no prefiller, so prompts are read with the decoder's own weights. One built for "
-        "this decoder would take {gib:.1f} GiB on disk."
+        "this decoder would take {size} on disk."
     ),
     "plan.resident_fits": (
-        "The whole prefiller ({gib:.1f} GiB) fits into free memory beside the decoder, so it "
+        "The whole prefiller ({size}) fits into free memory beside the decoder, so it "
         "stays there and nothing is read from disk while a prompt is read."
     ),
     "plan.mixed_tiers": (
@@ -34,7 +34,7 @@ REMARKS: dict[str, str] = {
     ),
     "plan.all_streamed": (
         "No block of the prefiller stays in memory: all {blocks} come from the disk in each "
-        "pass ({gib:.1f} GiB, {seconds:.1f} s)."
+        "pass ({size}, {seconds:.2g} s)."
     ),
     "plan.best_answers": (
         "The decoder has {bits:.1f} bits a weight: reading with the prefiller makes its answers "
@@ -55,7 +55,7 @@ REMARKS: dict[str, str] = {
         "resident blocks."
     ),
     "plan.carve_out": (
-        "The {slots} slots lie inside {gib:.2f} GiB of decoder weights that are idle while a "
+        "The {slots} slots lie inside {size} of decoder weights that are idle while a "
         "prompt is read, and take no memory of their own."
     ),
     # warnings
@@ -119,11 +119,13 @@ REMARKS: dict[str, str] = {
         "for; answers about long prompts may be poor."
     ),
     "plan.memory_in_use": (
-        "Other programs use {gib:.1f} GiB of the memory of {name}; closing them would leave more "
-        "room."
+        "Other programs use {size} of the memory of {name}; closing them would leave more room."
     ),
 }
 
 
 def remark(code: str, **data: Any) -> Remark:
+    gib = data.get("gib")
+    if gib is not None:
+        data["size"] = f"{gib:.1f} GiB" if gib >= 1 else f"{gib * 1024:.0f} MiB"
     return Remark(code=code, sentence=REMARKS[code].format(**data), data=data)
