@@ -85,7 +85,7 @@ def _free(free: int, total: int) -> str:
 def problems(report: dict[str, Any]) -> list[str]:
     """What the doctor finds wrong, each with its code."""
     found = [
-        Failure(code=str(item["code"]), sentence=str(item["sentence"]))
+        Failure(code=str(item["code"]), sentence=str(item["sentence"]), data=item.get("data") or {})
         for item in report.get("problems", ())
     ]
     return [f"{sentence(item)} [{item.code}]" for item in found]

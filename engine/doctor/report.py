@@ -48,10 +48,11 @@ class LibraryUnfit(TwofoldError):
 
 
 class Problem(BaseModel):
-    """Something wrong, as a code and a sentence."""
+    """Something wrong, as a code and a sentence; `data` holds the sentence's facts."""
 
     code: str
     sentence: str
+    data: dict[str, Any] = {}
 
 
 class Kernel(BaseModel):
@@ -143,7 +144,7 @@ def report() -> Report:
     problems += _folder_problems(folders)
     return Report(
         healthy=not problems,
-        problems=[Problem(code=error.code, sentence=sentence(error)) for error in problems],
+        problems=[_problem(error) for error in problems],
         twofold=importlib.metadata.version("twofold"),
         python=platform.python_version(),
         python_path=sys.executable,
@@ -234,3 +235,7 @@ def _folder_problems(folders: list[Folder]) -> Iterator[TwofoldError]:
 def _nearest(path: Path) -> Path:
     """The path, or the closest folder above it that exists: where it would be made."""
     return next(place for place in (path, *path.absolute().parents) if place.exists())
+
+
+def _problem(error: TwofoldError) -> Problem:
+    return Problem(code=error.code, sentence=sentence(error), data=error.data)
