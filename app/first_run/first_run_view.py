@@ -11,7 +11,7 @@ from app.models.flow import Flow
 from app.shell.context import Context
 from app.shell.page import Page
 from app.shell.scrolled import scrolled
-from app.shell.widgets import button, column, icon_button, label, outdented, restyle, row
+from app.shell.widgets import button, column, icon_button, label, restyle, row
 from app.theme.icons import icon
 
 WIDEST = 620
@@ -66,7 +66,7 @@ class FirstRunView(Page):
         inside.addWidget(self._coming)
         last = column(spacing=12)
         last.addLayout(buttons)
-        last.addLayout(outdented(self.other))
+        last.addLayout(row(self.other, None))
         inside.addLayout(last)
         inside.addStretch(3)
         outer = QVBoxLayout(self)

@@ -9,7 +9,7 @@ from app.i18n import tr
 from app.models.listing_view import Listing
 from app.models.row import Row, RowCard
 from app.models.trouble import TokenLine, Trouble
-from app.shell.widgets import button, clear_layout, column, label, outdented, row
+from app.shell.widgets import button, clear_layout, column, label, row
 
 
 class DiscoverView(QWidget):
@@ -46,7 +46,7 @@ class DiscoverView(QWidget):
             layout.addWidget(widget)
         layout.addLayout(self._listing_place)
         layout.addWidget(self.hint)
-        layout.addLayout(outdented(self.token_link))
+        layout.addLayout(row(self.token_link, None))
         layout.addWidget(self.token)
         layout.addStretch(1)
         self.setLayout(layout)

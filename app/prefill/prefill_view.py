@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QButtonGroup,
     QFrame,
     QHBoxLayout,
-    QPushButton,
     QVBoxLayout,
     QWidget,
 )
@@ -25,6 +22,7 @@ from app.prefill.rate_trace import RateTrace
 from app.shell.context import Context
 from app.shell.page import Page
 from app.shell.scrolled import scrolled
+from app.shell.segments import Segments
 from app.shell.widgets import button, clear_layout, column, label, row
 from app.theme.theme import theme
 from engine.api.turn import PathSetting
@@ -41,58 +39,16 @@ def make_page(context: Context) -> Page:
     return view
 
 
-class PathSwitch(QWidget):
-    """One of five; arrow keys go from one to the next. `chosen` with the path's name."""
-
-    chosen = Signal(str)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._group = QButtonGroup(self)
-        self._group.setExclusive(True)
-        self.setAccessibleName(tr("chat.path"))
-        self._buttons: dict[str, QPushButton] = {}
-        self._line = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
-        self._line.setContentsMargins(0, 0, 0, 0)
-        self._line.setSpacing(8)
-        for path in PATHS:
-            made = button(tr(f"paths.{path}"))
-            made.setProperty("kind", "segment")
-            made.setCheckable(True)
-            made.setToolTip(tr(f"path_hints.{path}"))
-            made.setAccessibleDescription(tr(f"path_hints.{path}"))
-            made.clicked.connect(partial(self.chosen.emit, path))
-            made.installEventFilter(self)
-            self._group.addButton(made)
-            self._buttons[path] = made
-            self._line.addWidget(made, 1)
-
-    @property
-    def buttons(self) -> dict[str, QPushButton]:
-        return self._buttons
-
-    def show_chosen(self, path: str) -> None:
-        self._buttons[path].setChecked(True)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        steps = {Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1, Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1}
-        if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress:
-            step = steps.get(Qt.Key(event.key()))
-            made = list(self._buttons.values())
-            if step is not None and isinstance(watched, QPushButton) and watched in made:
-                following = made[(made.index(watched) + step) % len(made)]
-                following.setFocus(Qt.FocusReason.TabFocusReason)
-                following.click()
-                return True
-        return False
-
-
 class PrefillView(Page):
     def __init__(self) -> None:
         super().__init__()
         self.controller: PrefillController | None = None
         self.model = label("", "secondary")
-        self.switch = PathSwitch()
+        self.switch = Segments(
+            tr("chat.path"),
+            {path: tr(f"paths.{path}") for path in PATHS},
+            {path: tr(f"path_hints.{path}") for path in PATHS},
+        )
         self.sentence = label("", wrap=True)
         self.sentence.setMinimumHeight(44)
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignTop)

@@ -15,11 +15,14 @@ _STEPS = {Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1, Qt.Key.Key_Left: -1, Qt.Key.K
 
 
 class Segments(QWidget):
-    """`choices` are words by id. Arrow keys go from one to the next. `chosen` with the id."""
+    """`choices` are words by id, `hints` what each means. Arrow keys go from one to the next.
+    `chosen` with the id."""
 
     chosen = Signal(str)
 
-    def __init__(self, name: str, choices: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, choices: Mapping[str, str], hints: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__()
         self.setAccessibleName(name)
         self._group = QButtonGroup(self)
@@ -32,6 +35,9 @@ class Segments(QWidget):
             made = button(words)
             made.setProperty("kind", "segment")
             made.setCheckable(True)
+            hint = (hints or {}).get(key, "")
+            made.setToolTip(hint)
+            made.setAccessibleDescription(hint)
             made.clicked.connect(partial(self.chosen.emit, key))
             made.installEventFilter(self)
             self._group.addButton(made)

@@ -20,8 +20,6 @@ from PySide6.QtWidgets import (
 
 from app.theme.icons import icon
 
-LINK_INSET = 6  # the frame that a link shows when it has the focus, and its room
-
 ButtonKind = Literal["plain", "primary", "danger", "link", "quiet", "nav"]
 
 
@@ -125,13 +123,6 @@ def column(*items: QWidget | int | None, spacing: int = 8, margin: int = 0) -> Q
             layout.addSpacing(item)
         else:
             layout.addWidget(item)
-    return layout
-
-
-def outdented(made: QPushButton) -> QHBoxLayout:
-    """A link in a line of its own, its words where those of its neighbours begin."""
-    layout = row(made, None)
-    layout.setContentsMargins(-LINK_INSET, 0, 0, 0)
     return layout
 
 
