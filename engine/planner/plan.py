@@ -354,7 +354,9 @@ class _Planner:
             )
         near = self.machine.near
         in_use = near.total - near.free
-        tight = layout.near_blocks < layout.block_count or layout.streamed or layout.excess
+        wanted = self.request.mode == "odp"  # blocks are streamed whatever room there is
+        streamed = layout.streamed and not wanted
+        tight = layout.near_blocks < layout.block_count or streamed or layout.excess
         if in_use >= _MUCH_IN_USE and tight:
             self._warn("plan.memory_in_use", gib=in_use / GIB, name=_shown(near.device))
 

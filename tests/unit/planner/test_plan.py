@@ -149,6 +149,13 @@ def test_other_programs_memory_counts_and_a_replaced_models_does_not() -> None:
     assert make_plan(card(24, used=10), IQ2, PREFILLER, ours).mode == "resident"
 
 
+def test_memory_in_use_is_no_matter_where_streaming_was_asked_for() -> None:
+    busy = card(24, used=4)
+    asked = make_plan(busy, IQ2, PREFILLER, PlanRequest(mode="odp", context=16_384))
+    assert "plan.all_streamed" in codes(asked)
+    assert "plan.memory_in_use" not in codes(asked)
+
+
 def test_a_slow_disk_is_warned_of() -> None:
     found = make_plan(card(12, ram=8, disk=0.5), IQ2, PREFILLER, PlanRequest())
     assert "plan.slow_disk" in codes(found)
