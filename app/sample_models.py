@@ -157,9 +157,12 @@ def library() -> LibraryAnswer:
         origin=Origin(way="download", repo=PREFILLERS),
     )  # fmt: skip
     other = _entry("Qwen3.8-27B-NVFP4-prefiller-IQ1_S", 13.7, kind="prefiller", folder=PREFILLERS)
-    verdicts: list[tuple[ModelEntry, PairingVerdict, tuple[str, ...]]] = [
-        (decoder_prefiller, "matched_by_name", ("it is for IQ2_XXS, as the decoder is",)),
-        (other, "wrong", ("it is for IQ1_S, the decoder is IQ2_XXS",)),
+    name = Remark(code="name", sentence="It is for it.", data={"label": "IQ2_XXS"})
+    facts = {"theirs": "IQ1_S", "ours": "IQ2_XXS"}
+    label = Remark(code="label", sentence="It is for another.", data=facts)
+    verdicts: list[tuple[ModelEntry, PairingVerdict, tuple[Remark, ...]]] = [
+        (decoder_prefiller, "matched_by_name", (name,)),
+        (other, "wrong", (label,)),
     ]
     attached = tuple(
         AttachedPrefiller(

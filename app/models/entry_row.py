@@ -21,6 +21,7 @@ from app.models.words import (
     entry_facts,
     file_names,
     origin_words,
+    pairing_words,
     state_label,
     verdict_label,
 )
@@ -140,11 +141,9 @@ class EntryRow(Row):
             self._add(shown)
 
     def _prefiller_row(self, prefiller: AttachedPrefiller) -> Row:
-        verdict = tr(f"models.why_{prefiller.verdict}")
-        shown = Row(prefiller.path.stem, verdict, among_menus=True)
-        shown.facts.setToolTip("; ".join(prefiller.reasons))
+        shown = Row(prefiller.path.stem, pairing_words(prefiller), among_menus=True)
         shown.show_size(prefiller.bytes)
-        shown.show_label(verdict_label(prefiller), "; ".join(prefiller.reasons))
+        shown.show_label(verdict_label(prefiller))
         if prefiller.choosable:
             shown.show_button(tr("models.use_pair"))
             shown.acted.connect(partial(self._ask_for, Ask("use", self.entry, prefiller)))

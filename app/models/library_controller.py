@@ -16,7 +16,7 @@ from app.models.entry_row import Ask, EntryRow
 from app.models.library_view import LibraryView
 from app.models.panel import Choice, Panel
 from app.models.row import Row, RowCard
-from app.models.words import breakable, file_names, job_title, offer_words
+from app.models.words import breakable, file_names, job_title, offer_words, pairing_words
 from app.shell.announce import announce
 from app.shell.context import Context
 from engine.api.failure import Failure
@@ -166,7 +166,7 @@ class LibraryController(QObject):
 
     def _use(self, entry: ModelEntry, prefiller: AttachedPrefiller | None) -> None:
         if prefiller is not None and not prefiller.choosable:
-            words = [tr("models.insist_words"), "; ".join(prefiller.reasons)]
+            words = [tr("models.insist_words"), pairing_words(prefiller)]
             load = partial(self._load, entry, prefiller)
             self._ask_below(entry, Panel(words, [Choice(tr("models.insist"), load, "danger")]))
             return

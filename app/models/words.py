@@ -6,8 +6,10 @@ import time
 from pathlib import Path
 from typing import Literal
 
+from app.engine_client.failures import sentence
 from app.i18n import numbers, tr
 from app.i18n.catalogue import has
+from engine.api.failure import Failure
 from engine.api.models import (
     AttachedPrefiller,
     Fit,
@@ -144,6 +146,19 @@ def verdict_label(prefiller: AttachedPrefiller) -> tuple[str, Tone]:
         "wrong": "badge-warn",
     }
     return tr(f"models.verdict_{prefiller.verdict}"), tones[prefiller.verdict]
+
+
+def pairing_words(prefiller: AttachedPrefiller) -> str:
+    """What the verdict rests on, as sentences."""
+    return " ".join(_reason(remark) for remark in prefiller.reasons)
+
+
+def _reason(remark: Remark) -> str:
+    key = f"models.pair_{remark.code}"
+    if not has(key):
+        return sentence(Failure(code=remark.code, sentence=remark.sentence, data=remark.data))
+    data = {name: breakable(str(value)) for name, value in remark.data.items()}
+    return tr(key, **data)
 
 
 def origin_words(entry: ModelEntry) -> str:

@@ -64,7 +64,10 @@ class Background:
         then: Callable[[Result], None],
         failed: Callable[[Exception], None] | None = None,
     ) -> None:
-        """`then` gets the result, or `failed` the error; without it the error is raised there."""
+        """`then` gets the result, or `failed` the error; without it the error is raised there.
+        Once closed, nothing is done: what an engine still answers comes too late."""
+        if self._closed:
+            return
 
         def guarded() -> None:
             try:

@@ -65,7 +65,7 @@ class AttachedPrefiller(_Sent):
     path: Path
     bytes: int
     verdict: PairingVerdict
-    reasons: tuple[str, ...]
+    reasons: tuple[Remark, ...]
     choosable: bool
 
 

@@ -507,7 +507,7 @@ def _show_entry(entry: ModelEntry) -> None:
         fits = {True: "fits", False: "does not fit", None: "may fit"}[projector.fits]
         _add(table, "Projector", f"{projector.path}: {fits}, {projector.reason}")
     for one in entry.prefillers:
-        reasons = "; ".join(one.reasons)
+        reasons = "; ".join(remark.sentence for remark in one.reasons)
         _add(table, "Prefiller", f"{one.path}: {one.verdict.replace('_', ' ')}, {reasons}")
     _show(table)
     if entry.failure is not None:

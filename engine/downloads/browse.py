@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from engine.api.failure import Failure
 from engine.api.hardware import Profile
 from engine.api.models import (
+    AttachedPrefiller,
     ModelEntry,
     PrefillerOffer,
     RepoListing,
@@ -72,7 +73,7 @@ class Browser:
                 way="installed",
                 variant=str(one.path),
                 bytes=one.bytes,
-                expect=f"{one.verdict.replace('_', ' ')}: {'; '.join(one.reasons)}",
+                expect=_verdict(one),
             )
             for one in entry.prefillers
             if one.choosable
@@ -248,6 +249,11 @@ def _to_read(variants: Sequence[Variant]) -> Variant | None:
 
 def _bits(entry: ModelEntry) -> float:
     return 8 * entry.bytes / entry.parameters if entry.parameters else 16.0
+
+
+def _verdict(attached: AttachedPrefiller) -> str:
+    reasons = "; ".join(remark.sentence for remark in attached.reasons)
+    return f"{attached.verdict.replace('_', ' ')}: {reasons}"
 
 
 def _to_build(bits: float, nbytes: int | None = None) -> PrefillerOffer:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import TypeAdapter, ValidationError
+
 from engine.api.models import AttachedPrefiller, AttachedProjector, PairingVerdict
+from engine.api.plan import Remark
 from engine.errors import TwofoldError
 from engine.gguf.splits import open_model
 from engine.library.database import Database
-from engine.library.groups import Group
+from engine.library.groups import Group, failure_of
 from engine.prefiller.formats import open_prefiller
 from engine.prefiller.pairing import check_pairing
-from engine.words import sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     verdict: PairingVerdict
-    reasons: tuple[str, ...]
+    remarks: tuple[Remark, ...]
+
+
+_VERDICT: TypeAdapter[Verdict] = TypeAdapter(Verdict)
 
 
 class Pairings:
@@ -45,7 +49,7 @@ class Pairings:
                     path=prefiller.path,
                     bytes=prefiller.nbytes,
                     verdict=verdict.verdict,
-                    reasons=verdict.reasons,
+                    reasons=verdict.remarks,
                     choosable=verdict.verdict in ("matched_by_hash", "matched_by_name"),
                 )
             )
@@ -54,13 +58,14 @@ class Pairings:
     def _verdict(self, prefiller: Group, decoder: Group) -> Verdict:
         key = prefiller.signature, decoder.signature
         text = self._known.get(key)
-        if text is None:
+        try:
+            return _VERDICT.validate_json(text or "")
+        except ValidationError:  # not worked out yet, or written by another version
             verdict = _worked_out(prefiller, decoder)
-            text = json.dumps([verdict.verdict, verdict.reasons])
-            self._known[key] = text
-            self._database.run("INSERT OR REPLACE INTO pairings VALUES (?, ?, ?)", (*key, text))
-        word, reasons = json.loads(text)
-        return Verdict(word, tuple(reasons))
+        text = _VERDICT.dump_json(verdict).decode()
+        self._known[key] = text
+        self._database.run("INSERT OR REPLACE INTO pairings VALUES (?, ?, ?)", (*key, text))
+        return verdict
 
 
 def _could_belong(prefiller: Group, decoder: Group) -> bool:
@@ -77,8 +82,10 @@ def _worked_out(prefiller: Group, decoder: Group) -> Verdict:
     try:
         pairing = check_pairing(open_prefiller(prefiller.path), open_model(decoder.path))
     except TwofoldError as error:  # a mixture of experts, or a file that just changed
-        return Verdict("wrong", (sentence(error),))
-    return Verdict(pairing.verdict.value, pairing.reasons)
+        failure = failure_of(error)
+        remark = Remark(code=failure.code, sentence=failure.sentence, data=failure.data)
+        return Verdict("wrong", (remark,))
+    return Verdict(pairing.verdict.value, pairing.remarks)
 
 
 def projectors_of(decoder: Group, projectors: Sequence[Group]) -> tuple[AttachedProjector, ...]:

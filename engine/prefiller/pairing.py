@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
+from engine.api.plan import Remark
 from engine.gguf.identity import decoder_hash
 from engine.gguf.splits import GgufModel
 from engine.prefiller.decoder import Decoder, describe_decoder, label_in
@@ -29,15 +31,20 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Pairing:
-    """`reasons`: what the verdict rests on, in plain words.
+    """`remarks`: what the verdict rests on.
 
     `fits`: whether every tensor of the prefiller has its place in the decoder. Without that
     the pair cannot compute at all, whoever insists.
     """
 
     verdict: Verdict
-    reasons: tuple[str, ...]
+    remarks: tuple[Remark, ...]
     fits: bool
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The remarks in plain words."""
+        return tuple(remark.sentence for remark in self.remarks)
 
     @property
     def matched(self) -> bool:
@@ -74,58 +81,80 @@ def require_pairing(prefiller: Prefiller, decoder: GgufModel, *, force: bool = F
     )
 
 
-def _misfits(prefiller: Prefiller, facts: Decoder) -> Iterator[str]:
+def _misfits(prefiller: Prefiller, facts: Decoder) -> Iterator[Remark]:
     if prefiller.architecture not in (None, facts.architecture):
-        yield (
-            f"it is for the architecture {prefiller.architecture}, the decoder is "
-            f"{facts.architecture}"
+        yield _remark(
+            "architecture",
+            "it is for the architecture {theirs}, the decoder is {ours}",
+            theirs=prefiller.architecture,
+            ours=facts.architecture,
         )
     if prefiller.block_count not in (None, facts.block_count):
-        yield f"it is for {prefiller.block_count} blocks, the decoder has {facts.block_count}"
+        yield _remark(
+            "blocks",
+            "it is for {theirs} blocks, the decoder has {ours}",
+            theirs=prefiller.block_count,
+            ours=facts.block_count,
+        )
     shapes = {place.name: tensor.shape for place, tensor in facts.linears.items()}
     strangers = [tensor.name for tensor in prefiller.tensors if tensor.name not in shapes]
     if strangers:
-        yield f"the decoder has no place for {_counted(strangers)}"
+        words = f"the decoder has no place for {_counted(strangers)}"
+        yield _remark("strangers", words, first=strangers[0], count=len(strangers))
     for tensor in prefiller.tensors:
         wanted = shapes.get(tensor.name, tensor.shape)
         if tensor.shape != wanted:
-            yield f"{tensor.name} is {_sizes(tensor.shape)}, the decoder's is {_sizes(wanted)}"
+            yield _remark(
+                "shape",
+                "{tensor} is {theirs}, the decoder's is {ours}",
+                tensor=tensor.name,
+                theirs=_sizes(tensor.shape),
+                ours=_sizes(wanted),
+            )
             break
 
 
-def _missing(prefiller: Prefiller, facts: Decoder) -> str | None:
+def _missing(prefiller: Prefiller, facts: Decoder) -> Remark | None:
     missing = [place.name for place in facts.linears if place.name not in prefiller.by_name]
-    return f"it lacks {_counted(missing)}, which the decoder has" if missing else None
+    if not missing:
+        return None
+    words = f"it lacks {_counted(missing)}, which the decoder has"
+    return _remark("missing", words, first=missing[0], count=len(missing))
 
 
-def _by_hash(prefiller: Prefiller, facts: Decoder) -> tuple[Verdict, str] | None:
+def _by_hash(prefiller: Prefiller, facts: Decoder) -> tuple[Verdict, Remark] | None:
     if prefiller.decoder_hash is None:
         return None
     if prefiller.decoder_hash == decoder_hash(facts.model):
-        return Verdict.MATCHED_BY_HASH, "it carries the decoder's hash"
+        return Verdict.MATCHED_BY_HASH, _remark("hash", "it carries the decoder's hash")
     origin = prefiller.origin
     named = " in ".join(part for part in (origin.decoder_name, origin.decoder_quantisation) if part)
-    return Verdict.WRONG, f"it carries another decoder's hash{f', of {named}' if named else ''}"
+    if not named:
+        return Verdict.WRONG, _remark("other_hash", "it carries another decoder's hash")
+    words = "it carries another decoder's hash, of {decoder}"
+    return Verdict.WRONG, _remark("other_hash_named", words, decoder=named)
 
 
-def _by_name(prefiller: Prefiller, facts: Decoder) -> tuple[Verdict, str]:
+def _by_name(prefiller: Prefiller, facts: Decoder) -> tuple[Verdict, Remark]:
     model, decoder = (
         held.get(BASE_NAME_KEY) for held in (prefiller.metadata, facts.model.metadata)
     )
     if isinstance(model, str) and isinstance(decoder, str) and model.lower() != decoder.lower():
-        return Verdict.UNKNOWN, f"it is for a {model}, the decoder is a {decoder}"
+        words = "it is for a {theirs}, the decoder is a {ours}"
+        return Verdict.UNKNOWN, _remark("base_name", words, theirs=model, ours=decoder)
     label = _label(prefiller)
     if label is None:
-        return Verdict.UNKNOWN, "neither its name nor its metadata says which decoder it is for"
+        words = "neither its name nor its metadata says which decoder it is for"
+        return Verdict.UNKNOWN, _remark("no_label", words)
     if not facts.labels:
-        return Verdict.UNKNOWN, f"it is for {label}, and the decoder's quantisation is not known"
+        words = "it is for {label}, and the decoder's quantisation is not known"
+        return Verdict.UNKNOWN, _remark("no_quantisation", words, label=label)
     if label not in facts.labels:
         shown = " or ".join(facts.labels)
-        return Verdict.WRONG, f"it is for {label}, the decoder is {shown}"
-    return (
-        Verdict.MATCHED_BY_NAME,
-        f"it is for {label}, as the decoder is, and all tensors and shapes agree",
-    )
+        words = "it is for {theirs}, the decoder is {ours}"
+        return Verdict.WRONG, _remark("label", words, theirs=label, ours=shown)
+    words = "it is for {label}, as the decoder is, and all tensors and shapes agree"
+    return Verdict.MATCHED_BY_NAME, _remark("name", words, label=label)
 
 
 def _label(prefiller: Prefiller) -> str | None:
@@ -134,6 +163,10 @@ def _label(prefiller: Prefiller) -> str | None:
         return prefiller.origin.decoder_quantisation
     first = prefiller.files[0]
     return label_in(first.stem) or label_in(first.absolute().parent.name)
+
+
+def _remark(code: str, words: str, **facts: Any) -> Remark:
+    return Remark(code=code, sentence=words.format(**facts), data=facts)
 
 
 def _counted(names: list[str]) -> str:

@@ -19,6 +19,7 @@ from app.models.row import Row
 from engine.api.engine import EngineState
 from engine.api.failure import Failure
 from engine.api.models import LibraryAnswer
+from engine.api.plan import Remark
 from tests.app.models.conftest import ROUTE, posted, words
 from tests.support.fake_engine import FakeEngine, model
 
@@ -85,10 +86,14 @@ def test_a_decoder_opens_to_its_prefillers_with_verdict_and_reason(
     qtbot.waitUntil(lambda: "mmproj-F16.gguf" in words(decoder))
     rows = {row.title: row for row in decoder.findChildren(Row) if row.isVisible()}
     good = rows["Qwen3.8-27B-NVFP4-prefiller-IQ2_XXS"]
-    assert good.badge.text() == "matched by name" and "all its tensors agree" in good.facts.text()
+    assert (
+        good.badge.text() == "matched by name"
+        and "all tensors and shapes agree" in good.facts.text()
+    )
     wrong = rows["Qwen3.8-27B-NVFP4-prefiller-IQ1_S"]
-    assert wrong.badge.text() == "wrong" and "another decoder" in wrong.facts.text()
-    assert "it is for IQ1_S" in wrong.badge.toolTip()
+    assert wrong.badge.text() == "wrong"
+    reason = "It is for IQ1_S; this decoder is IQ2_XXS."
+    assert wrong.facts.text().replace("\u200b", "") == reason
     assert not wrong.button.isVisible(), "a wrong one cannot be chosen by accident"
     assert wrong.menu_actions()[0].text() == "Verify again"
     assert all("anyway" not in one.text() for one in wrong.menu_actions())
@@ -117,8 +122,9 @@ def test_an_unknown_prefiller_is_used_only_by_somebody_who_insists(
 ) -> None:
     answer = sample_models.library()
     first = answer.entries[0]
+    nothing = Remark(code="no_label", sentence="nothing says so")
     unknown = first.prefillers[0].model_copy(
-        update={"verdict": "unknown", "choosable": False, "reasons": ("nothing says so",)}
+        update={"verdict": "unknown", "choosable": False, "reasons": (nothing,)}
     )
     first = first.model_copy(update={"prefillers": (unknown,)})
     show_library(page, fake, answer.model_copy(update={"entries": (first,)}), qtbot)
@@ -129,7 +135,7 @@ def test_an_unknown_prefiller_is_used_only_by_somebody_who_insists(
     assert not row.button.isVisible()
     action(row, "Use it anyway").trigger()
     panel = panel_of(page, qtbot)
-    assert "may belong to another decoder" in words(panel) and "nothing says so" in words(panel)
+    assert "may belong to another decoder" in words(panel) and "Neither its name" in words(panel)
     assert not fake.loads
     press(panel, "Use it anyway")
     qtbot.waitUntil(lambda: bool(fake.loads))

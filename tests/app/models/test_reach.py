@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pytestqt.qtbot import QtBot
 
 from app import sample_models
 from app.i18n import set_language
+from app.i18n.catalogue import has
 from app.main import Application
 from app.models.models_view import ModelsView
 from app.models.row import MOST, Row
@@ -37,6 +39,7 @@ from app.models.words import (
 )
 from app.theme.theme import theme
 from engine.api.models import Fit, JobInfo, ModelEntry, Origin, PrefillerOffer
+from engine.prefiller import pairing
 from tests.app.models.conftest import ROUTE
 from tests.support.fake_engine import FakeEngine
 from tests.support.watchdog import Watchdog
@@ -236,6 +239,13 @@ def test_every_kind_of_thing_has_words_in_both_languages(language: str) -> None:
         assert best is not None and best_words(best)
     finally:
         set_language("en")
+
+
+def test_every_reason_for_a_verdict_on_a_pairing_has_words() -> None:
+    source = Path(pairing.__file__ or "").read_text(encoding="utf-8")
+    codes = set(re.findall(r'_remark\(\s*"(\w+)"', source))
+    assert {"hash", "name", "shape"} <= codes
+    assert not {code for code in codes if not has(f"models.pair_{code}")}
 
 
 def sample_job(kind: str, state: str) -> JobInfo:
