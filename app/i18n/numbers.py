@@ -24,9 +24,11 @@ def seconds(value: float) -> str:
 
 
 def about(value: float) -> str:
-    """An estimate has no decimals: about 3 s."""
+    """An estimate is told roughly: about 3 s, about 2 min."""
     if value < 60:
         return tr("units.about", time=tr("units.seconds", value=max(1, round(value))))
+    if value < 3600:
+        return tr("units.about", time=tr("units.whole_minutes", minutes=round(value / 60)))
     return tr("units.about", time=seconds(value))
 
 

@@ -139,7 +139,7 @@ def test_a_download_is_followed_and_its_model_loaded_when_it_is_whole(
         {"model": f"{sample_models.REPO}:IQ2_XXS", "prefiller": True}
     ]
     scripted.publish_jobs(first, second)
-    qtbot.waitUntil(lambda: "52.4 MB/s · about 1 min 51 s" in view.progress.text())
+    qtbot.waitUntil(lambda: "52.4 MB/s · about 2 min" in view.progress.text())
     assert not view.download.isVisible() and view.demo.isVisible()
     view.pause.click()
     qtbot.waitUntil(lambda: len(posted(scripted, "jobs")) == 2)

@@ -77,6 +77,7 @@ def test_numbers_have_units() -> None:
     assert numbers.disk_rate(5_100_000_000) == "5.1 GB/s"
     assert numbers.rate(31.2) == "31 tok/s"
     assert numbers.about(2.6) == "about 3 s"
+    assert numbers.about(111) == "about 2 min" and numbers.about(3700) == "about 1 h 1 min"
     assert numbers.count(8412) == "8,412"
     set_language("ko")
     assert numbers.about(2.6) == "약 3초"
