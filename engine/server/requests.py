@@ -24,7 +24,7 @@ from engine.worker.protocol import Ask, Complete
 
 J = TypeVar("J", Ask, Complete)
 
-# As many prompts as answers: OpenAI's own limit.
+# To one request: OpenAI's own limit.
 MOST_ANSWERS = 128
 # OpenAI allows 0 for "only the likeliest"; the sampler wants a positive share.
 _LEAST_TOP_P = 1e-6
@@ -98,6 +98,9 @@ def complete_commands(
     if not 1 <= len(prompts) <= MOST_ANSWERS:
         problem = f"from one to {MOST_ANSWERS} prompts are answered"
         raise BadRequest(field="prompt", problem=problem)
+    if len(prompts) * (request.n or 1) > MOST_ANSWERS:
+        problem = f"all prompts together get at most {MOST_ANSWERS} answers"
+        raise BadRequest(field="n", problem=problem)
     if request.suffix:
         raise Unsupported(field="suffix", why="text is only continued, not filled in")
     if request.best_of not in (None, request.n or 1):

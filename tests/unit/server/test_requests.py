@@ -142,6 +142,7 @@ def test_what_cannot_be_served_is_refused_by_name(fields: dict[str, Any], field:
     [
         ({"prompt": []}, "prompt"),
         ({"prompt": ["a"] * 129}, "prompt"),
+        ({"prompt": ["a"] * 65, "n": 2}, "n"),
         ({"suffix": "x"}, "suffix"),
         ({"best_of": 2}, "best_of"),
         ({"logit_bias": {"5": 1.0}}, "logit_bias"),
