@@ -153,7 +153,8 @@ class ChatController(QObject):
 
     def _on_sent(self, text: str, files: list[Attachment]) -> None:
         parent = self.messages[-1].id if self.messages else None
-        self._ask(partial(_add_user, text=text, files=files, parent=parent))
+        add = partial(_add_user, text=text, files=files, parent=parent)
+        self._ask(add, lost=partial(self._give_back, text, files))
 
     def _on_edited(self, message: int, text: str) -> None:
         """A person's message gets another version and another answer; an answer is replaced."""
@@ -164,7 +165,13 @@ class ChatController(QObject):
             self._store.ask(lambda store: store.edit(message, text), lambda _: self._reload())
             return
         add = partial(_add_user, text=text, files=list(old.attachments), parent=old.parent)
-        self._ask(add)
+        self._ask(add, lost=partial(self._give_back, text, []))
+
+    def _give_back(self, text: str, files: list[Attachment], error: BaseException) -> None:
+        """A message that could not be stored is not lost: it goes back to where it was written."""
+        self.composer.give_back(text, files)
+        if self._store.on_error is not None:
+            self._store.on_error(error)
 
     def regenerate(self, message: int) -> None:
         old = self._message(message)
@@ -183,7 +190,11 @@ class ChatController(QObject):
             self._context.notify(tr("chat.copied"))
 
     def _ask(
-        self, add: Callable[[ChatStore, int], int], *, left_out: Callable[[Chat], int] | None = None
+        self,
+        add: Callable[[ChatStore, int], int],
+        *,
+        left_out: Callable[[Chat], int] | None = None,
+        lost: Callable[[BaseException], None] | None = None,
     ) -> None:
         """Adds what `add` does (it gives the message to answer), then has the answer written."""
         if self.writer is not None:
@@ -222,7 +233,7 @@ class ChatController(QObject):
                     self.opened.emit(stored.row.id)
             writer.start()
 
-        self._store.ask(work, done)
+        self._store.ask(work, done, lost)
 
     def continue_answer(self, message: int) -> None:
         """Goes on with the last answer, in place."""

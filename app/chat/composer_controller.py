@@ -73,6 +73,13 @@ class ComposerController(QObject):
 
         self._context.store.ask(lambda store: store.draft(chat), loaded)
 
+    def give_back(self, text: str, files: list[Attachment]) -> None:
+        """What was sent could not be kept: it stands here again, before what was typed since."""
+        now = self.draft
+        words = f"{text}\n{now.text}" if now.text else text
+        self._show_draft(Draft(words, (*files, *now.attachments)))
+        self._save.start()
+
     def flush(self) -> None:
         """Writes a draft that waits to be written."""
         if self._save.isActive():

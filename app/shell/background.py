@@ -77,7 +77,8 @@ class Background:
                 return
             self.deliver(partial(then, result))
 
-        self._pool.submit(guarded)
+        if not self._closed:
+            self._pool.submit(guarded)
 
     def close(self) -> None:
         """Waits for what runs; nothing is delivered any more."""

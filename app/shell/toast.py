@@ -40,6 +40,10 @@ class Toast(QFrame):
         parent.installEventFilter(self)
         self.hide()
 
+    @property
+    def sentence(self) -> str:
+        return self._label.text()
+
     def say(
         self, sentence: str, action: str = "", callback: Callable[[], None] | None = None
     ) -> None:
