@@ -57,9 +57,13 @@ class FirstRunController(QObject):
         view = self._view
         view.demo.setVisible(self._demo_file() is not None)
         view.demo.setFocus(Qt.FocusReason.OtherFocusReason)
-        if self._engine.connection is not Connection.CONNECTED:
-            view.machine.setText(tr("chat.engine_starting"))
+        connection = self._engine.connection
+        if connection is not Connection.CONNECTED:
+            self._asked = False
+            starting = connection is Connection.STARTING
+            view.machine.setText(tr("chat.engine_starting" if starting else "chat.engine_stopped"))
             view.show_best("", "")
+            view.show_download("")
         elif not self._asked:
             self._asked = True
             view.machine.setText(tr("first_run.looking"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -180,6 +182,21 @@ def test_a_failed_download_says_why_and_goes_on_when_asked(
     assert view.pause.accessibleName() == "Go on"
     view.pause.click()
     qtbot.waitUntil(lambda: posted(scripted, "jobs") == [{"id": "1", "action": "resume"}])
+
+
+@pytest.mark.usefixtures("demo", "scripted")
+def test_an_engine_that_died_is_said_and_asked_anew_when_it_is_back(
+    make_app: MakeApp, qtbot: QtBot
+) -> None:
+    application = make_app()
+    view = opened(application, qtbot)
+    qtbot.waitUntil(view.download.isVisible)
+    os.kill(application.engine.pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: view.machine.text() == "The engine is not running", timeout=10_000)
+    assert not view.download.isVisible()
+    application.engine.start()
+    qtbot.waitUntil(view.download.isVisible, timeout=10_000)
+    qtbot.waitUntil(lambda: "RTX 4090" in view.machine.text())
 
 
 @pytest.mark.usefixtures("demo", "scripted")

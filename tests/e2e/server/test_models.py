@@ -86,6 +86,15 @@ def test_a_model_is_found_pulled_paired_verified_loaded_and_removed(
         assert [one.path for one in client.library().folders] == [tmp_path / "elsewhere"]
 
 
+def test_what_fits_this_machine_is_recommended(serve: Serve, hub: LocalHub) -> None:
+    hub.add("Qwen/Qwen3-0.6B-GGUF", {"Qwen3-0.6B-Q8_0.gguf": SMALL})
+    with serve() as server, client_of(server) as client:
+        best = client.recommended().best
+    assert best is not None and best.pull == "Qwen/Qwen3-0.6B-GGUF:Q8_0"
+    assert best.variant.fit is not None and best.variant.fit.verdict == "fits"
+    assert best.bytes == len(SMALL)
+
+
 def test_a_download_goes_on_after_the_server_was_killed(serve: Serve, hub: LocalHub) -> None:
     hub.fail("Tiny-F16.gguf", drip_s=0.005)
     with serve() as server, client_of(server) as client:
