@@ -24,6 +24,7 @@ from engine.api.models import (
     RepoListing,
     Variant,
 )
+from engine.api.sentences import size
 from engine.downloads.errors import JobFailed
 from engine.downloads.jobs import Job
 from engine.downloads.service import Models
@@ -152,8 +153,8 @@ def list_(
         best = entry.prefiller
         verdict = best.verdict.replace("_", " ") if best else ""
         state = entry.verification.replace("_", " ") if entry.state == "ready" else entry.state
-        size = _size(entry.bytes) if entry.bytes else ""
-        _add(table, entry.id, entry.name, size, entry.quantisation, state, verdict)
+        nbytes = size(entry.bytes) if entry.bytes else ""
+        _add(table, entry.id, entry.name, nbytes, entry.quantisation, state, verdict)
     _show(table)
     if all(entry.origin.way == "demo" for entry in found.entries):
         _offer_demo(found.entries)
@@ -240,8 +241,8 @@ def remove(
     if not what.goes and not what.stays:
         _say(f"No file of {what.name} is here.")
     if what.goes:
-        _say(f"{_size(what.bytes)} {'are' if yes else 'would be'} free again.")
-    if not yes and (what.goes or what.stays):
+        _say(f"{size(what.bytes)} {'are' if yes else 'would be'} free again.")
+    if not yes and what.goes:
         _say("Add --yes to do it.")
 
 
@@ -372,9 +373,9 @@ def _title(job: Job) -> str:
 
 def _facts(job: JobInfo) -> str:
     progress = job.progress
-    parts = [f"{_size(progress.done)} of {_size(progress.total)}"] if progress.total else []
+    parts = [f"{size(progress.done)} of {size(progress.total)}"] if progress.total else []
     if progress.rate and job.state == "running":
-        parts.append(f"{_size(round(progress.rate))}/s")
+        parts.append(f"{size(round(progress.rate))}/s")
     if progress.remaining_s is not None and job.state == "running":
         parts.append(f"{_duration(progress.remaining_s)} left")
     if progress.doing:
@@ -431,8 +432,8 @@ def _show_listing(listing: RepoListing) -> None:
     _say(f"{listing.repo} ({listing.licence or 'no licence given'}{gated})")
     table = Table("", "model", "quant", "size", "fit", "", box=None)
     for one in listing.variants:
-        size, star = _size(one.bytes), "*" if one.recommended else ""
-        _add(table, star, one.name, one.label, size, _fit(one), _notes(one))
+        nbytes, star = size(one.bytes), "*" if one.recommended else ""
+        _add(table, star, one.name, one.label, nbytes, _fit(one), _notes(one))
     _show(table)
     if listing.more:
         _say(f"and {listing.more:,} more. Name one: REPO:QUANT")
@@ -458,7 +459,7 @@ def _fit(variant: Variant) -> str:
 
 
 def _offer(offer: PrefillerOffer) -> str:
-    facts = [offer.way, *([_size(offer.bytes)] if offer.bytes else [])]
+    facts = [offer.way, *([size(offer.bytes)] if offer.bytes else [])]
     where = ":".join(part for part in (offer.repo, offer.variant) if part)
     said = offer.failure.sentence if offer.failure else offer.expect
     return f"({', '.join(facts)}){f' {where}' if where else ''}: {said}"
@@ -490,7 +491,7 @@ def _show_entry(entry: ModelEntry) -> None:
         "Id": entry.id,
         "Kind": entry.kind,
         "State": entry.state,
-        "Size": _size(entry.bytes),
+        "Size": size(entry.bytes),
         "Quantisation": entry.quantisation,
         "Architecture": entry.architecture,
         "Context": f"{entry.context:,} tokens" if entry.context else None,
@@ -502,7 +503,7 @@ def _show_entry(entry: ModelEntry) -> None:
         if value is not None:
             _add(table, name, str(value))
     for file in entry.files:
-        _add(table, "File", f"{file.path} ({_size(file.bytes)})")
+        _add(table, "File", f"{file.path} ({size(file.bytes)})")
     for projector in entry.projectors:
         fits = {True: "fits", False: "does not fit", None: "may fit"}[projector.fits]
         _add(table, "Projector", f"{projector.path}: {fits}, {projector.reason}")
@@ -533,14 +534,6 @@ def _plain(text: str) -> str:
 
 def _print_json(answer: BaseModel) -> None:
     print(answer.model_dump_json(exclude_none=True))
-
-
-def _size(count: int) -> str:
-    if count >= 1 << 30:
-        return f"{count / (1 << 30):.1f} GiB"
-    if count >= 1 << 20:
-        return f"{count / (1 << 20):.0f} MiB"
-    return f"{count / 1024:.0f} KiB" if count >= 1024 else f"{count} bytes"
 
 
 def _duration(seconds: float) -> str:
