@@ -53,7 +53,8 @@ class ContextUse(QObject):
         self.tokens = estimated_tokens(settings.system_prompt) + sum(
             estimated_tokens(with_attachments(item.content, item.attachments)) for item in written
         )
-        if model is None:
+        # The report of an answer that is being written will tell.
+        if model is None or len(written) < len(messages):
             return
         self._asked = about
         self._messages = request(written, settings)["messages"]
