@@ -41,7 +41,7 @@ def report_facts(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("prefill_rate", _rate(report.get("prefill_tps"))),
         ("bytes_read", _size(report.get("bytes_read"))),
         ("wait", _seconds(report.get("wait_s") or None)),
-        ("weights", _size(report.get("prefill_weight_bytes"))),
+        ("weights", _memory(report.get("prefill_weight_bytes"))),
         ("written", token_count(len(report["answer_tokens"]))),
         ("decode_rate", _rate(report.get("decode_tps"))),
         ("stop", tr(f"stop.{report['stop_reason']}")),
@@ -60,6 +60,10 @@ def _rate(value: float | None) -> str | None:
 
 def _size(value: int | None) -> str | None:
     return numbers.size(value) if value else None
+
+
+def _memory(value: int | None) -> str | None:
+    return numbers.memory(value) if value else None
 
 
 @dataclass(frozen=True)

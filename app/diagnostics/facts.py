@@ -34,7 +34,7 @@ def hardware_facts(profile: Profile) -> Facts:
     facts.append((tr("hardware.cpu"), f"{host.cpu or tr('hardware.unknown')}, {cores}"))
     if host.cpu_features:
         facts.append((tr("hardware.features"), " ".join(host.cpu_features)))
-    facts.append((tr("hardware.memory"), _free(host.memory_free, host.memory_total)))
+    facts.append((tr("hardware.memory"), _memory(host.memory_free, host.memory_total)))
     facts += [(tr("hardware.disk"), _disk(disk)) for disk in profile.disks]
     rates = profile.rates
     if rates.products_tflops:
@@ -49,11 +49,11 @@ def hardware_facts(profile: Profile) -> Facts:
 
 
 def _device(device: Device) -> str:
-    facts = [device.description or device.name, _free(device.memory_free, device.memory_total)]
+    facts = [device.description or device.name, _memory(device.memory_free, device.memory_total)]
     if device.unified:
         facts.append(tr("hardware.shared"))
     if device.used_by_others:
-        facts.append(tr("hardware.others", size=numbers.size(device.used_by_others)))
+        facts.append(tr("hardware.others", size=numbers.memory(device.used_by_others)))
     if device.driver:
         facts.append(tr("hardware.driver", version=device.driver))
     if device.link:
@@ -68,7 +68,8 @@ def _disk(disk: Disk) -> str:
     if disk.kind != "unknown":
         facts.append("NVMe" if disk.kind == "nvme" else disk.kind.upper())
     if disk.free is not None and disk.total is not None:
-        facts.append(_free(disk.free, disk.total))
+        free, total = numbers.size(disk.free), numbers.size(disk.total)
+        facts.append(tr("hardware.free", free=free, total=total))
     if disk.read_gbps is not None:
         rate = numbers.disk_rate(disk.read_gbps * 1e9)
         date = (disk.measured_at or "")[:10]
@@ -78,8 +79,8 @@ def _disk(disk: Disk) -> str:
     return ", ".join(facts)
 
 
-def _free(free: int, total: int) -> str:
-    return tr("hardware.free", free=numbers.size(free), total=numbers.size(total))
+def _memory(free: int, total: int) -> str:
+    return tr("hardware.free", free=numbers.memory(free), total=numbers.memory(total))
 
 
 def problems(report: dict[str, Any]) -> list[str]:

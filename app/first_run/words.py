@@ -13,8 +13,8 @@ def machine_line(profile: Profile) -> str:
         computing = tr(
             "first_run.device",
             name=device.description or device.name,
-            total=numbers.size(device.memory_total),
-            free=numbers.size(device.memory_free),
+            total=numbers.memory(device.memory_total),
+            free=numbers.memory(device.memory_free),
         )
     else:
         host = profile.host
@@ -22,8 +22,8 @@ def machine_line(profile: Profile) -> str:
             "first_run.host",
             name=host.cpu or tr("hardware.unknown"),
             cores=host.cores,
-            total=numbers.size(host.memory_total),
-            free=numbers.size(host.memory_free),
+            total=numbers.memory(host.memory_total),
+            free=numbers.memory(host.memory_free),
         )
     disk = profile.disks[0] if profile.disks else None
     return f"{computing}; {_disk(disk)}" if disk is not None else computing

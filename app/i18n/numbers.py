@@ -37,6 +37,15 @@ def rate(tokens_per_second: float) -> str:
     return tr("units.token_rate", value=f"{tokens_per_second:,.{digits}f}")
 
 
+def memory(byte_count: float) -> str:
+    """In the units in which memory is built and sold: a card of 24 GB holds 24 * 2^30 bytes."""
+    for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)):
+        if byte_count >= scale:
+            value = byte_count / scale
+            return f"{value:,.{1 if value < 100 else 0}f} {unit}"
+    return f"{byte_count:.0f} B"
+
+
 def disk_rate(bytes_per_second: float) -> str:
     return f"{size(bytes_per_second)}/s"
 

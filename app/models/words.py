@@ -39,7 +39,7 @@ def fit_label(fit: Fit | None) -> tuple[str, Tone]:
     if fit is None or fit.verdict == "unknown":
         return tr("models.fit_unknown"), "badge"
     if fit.verdict == "too_large":
-        return tr("models.fit_missing", size=numbers.size(fit.missing)), "badge-warn"
+        return tr("models.fit_missing", size=numbers.memory(fit.missing)), "badge-warn"
     if fit.verdict == "partly":
         return tr("models.fit_partly"), "badge"
     on_host = fit.device in (None, "CPU")
@@ -53,7 +53,7 @@ def fit_sentence(fit: Fit) -> str:
     elif fit.verdict == "partly" and fit.blocks:
         words = tr("models.partly_with", blocks=fit.device_blocks or 0, all=fit.blocks)
     elif fit.verdict == "too_large":
-        words = tr("models.too_large_by", size=numbers.size(fit.missing))
+        words = tr("models.too_large_by", size=numbers.memory(fit.missing))
     else:
         words = fit_label(fit)[0]
     return f"{words} {tr('models.estimated')}" if fit.estimated else words

@@ -131,13 +131,13 @@ def path_sentence(setting: PathSetting, auto: Plan, chosen: Plan, disk_gbps: flo
     if setting == "resident":
         size = sum(item.bytes for item in chosen.memory if item.kind == "resident_blocks")
         key = "prefill.resident" if forecast.fits else "prefill.resident_too_large"
-        return tr(key, size=numbers.size(size), tokens=tokens, time=time)
+        return tr(key, size=numbers.memory(size), tokens=tokens, time=time)
     streamed = chosen.tier_count("disk")
     rate = numbers.disk_rate(disk_gbps * 1e9) if disk_gbps else tr("prefill.unmeasured")
     key = "prefill.odp" if chosen.carve_out else "prefill.odp_own_slots"
     return tr(
         key, streamed=streamed, blocks=chosen.blocks, rate=rate, tokens=tokens, time=time,
-        size=numbers.size(chosen.slots * chosen.slot_bytes),
+        size=numbers.memory(chosen.slots * chosen.slot_bytes),
     )  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def remark_words(remark: Remark, profile: Profile) -> str:
         data["name"] = device_name("CPU" if name == "the host" else name, profile)
     for fact, value in remark.data.items():
         if fact.endswith("gib"):  # sizes look the same everywhere in the window
-            data[fact.removesuffix("gib") + "size"] = numbers.size(value * GIB)
+            data[fact.removesuffix("gib") + "size"] = numbers.memory(value * GIB)
     try:
         return tr(key, **data) if data else tr(key)
     except (KeyError, IndexError, ValueError):

@@ -109,15 +109,15 @@ class MemoryBar(QWidget):
 
     def show_memory(self, memory: Memory, device: str, note: str = "") -> None:
         key = "prefill.memory_now" if memory.now else "prefill.memory_planned"
-        head = tr(key, device=device, total=numbers.size(memory.total))
+        head = tr(key, device=device, total=numbers.memory(memory.total))
         self._head.setText(head)
         self._bar.show_memory(memory)
         if [part for part, _ in memory.parts] != list(self._sizes):
             self._make_legend([part for part, _ in memory.parts])
         words: list[str] = []
         for part, size in memory.parts:
-            self._sizes[part].setText(numbers.size(size))
-            words.append(f"{tr(f'memory.{part}')} {numbers.size(size)}")
+            self._sizes[part].setText(numbers.memory(size))
+            words.append(f"{tr(f'memory.{part}')} {numbers.memory(size)}")
         self._note.setText(note)
         self._note.setVisible(bool(note))
         self._bar.setAccessibleName(f"{head}: {', '.join(words)}")

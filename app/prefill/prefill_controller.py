@@ -197,7 +197,7 @@ class PrefillController(QObject):
         note = ""
         lent = self._memory.model.lent if self._memory and self._memory.model else plan.lent_bytes
         if lent:
-            note = tr("prefill.lent", size=numbers.size(lent))
+            note = tr("prefill.lent", size=numbers.memory(lent))
         memory = memory or planned_memory(plan)
         self._view.memory.show_memory(memory, device_name(memory.device, planned.profile), note)
 

@@ -53,7 +53,7 @@ def test_it_says_what_was_found_what_fits_best_and_why(
     make_app: MakeApp, scripted: FakeEngine, qtbot: QtBot
 ) -> None:
     view = opened(make_app(), qtbot)
-    machine = "NVIDIA GeForce RTX 4090, 25.8 GB, 24.1 GB free; NVMe at 5.1 GB/s"
+    machine = "NVIDIA GeForce RTX 4090, 24.0 GB, 22.4 GB free; NVMe at 5.1 GB/s"
     qtbot.waitUntil(lambda: view.machine.text() == machine)
     assert view.best.text() == "Qwen3.8-27B IQ2_XXS + prefiller"
     assert "It writes about 31 tok/s." in view.why.text()
@@ -237,7 +237,7 @@ def test_everything_on_it_has_a_name_and_is_reached_by_tab(make_app: MakeApp, qt
 @pytest.mark.parametrize("language", ["en", "ko"])
 def test_a_machine_without_a_graphics_card_is_told_in_one_line(language: str) -> None:
     set_language("ko" if language == "ko" else "en")
-    host = Host(memory_total=16 * 10**9, memory_free=9 * 10**9, cpu="Ryzen 7", cores=8)
+    host = Host(memory_total=16 << 30, memory_free=9 << 30, cpu="Ryzen 7", cores=8)
     line = machine_line(Profile(host=host))
     set_language("en")
     assert "Ryzen 7" in line and "9.0 GB" in line and "8" in line

@@ -201,7 +201,7 @@ FITS = [
     Fit(verdict="fits", sentence="x", device="CPU", context=4096),
     Fit(verdict="fits", sentence="x", device="CUDA0", estimated=True, context=4096),
     Fit(verdict="partly", sentence="x", blocks=64, device_blocks=12),
-    Fit(verdict="too_large", sentence="x", missing=3_100_000_000),
+    Fit(verdict="too_large", sentence="x", missing=round(3.1 * (1 << 30))),
     Fit(verdict="unknown", sentence="x"),
 ]
 

@@ -24,7 +24,7 @@ from engine.api.hardware import Profile
 from engine.api.turn import PathSetting
 from tests.support.fake_engine import FakeEngine, progress
 
-GB = 1_000_000_000
+GB = 1 << 30
 
 
 def plans(body: dict[str, Any]) -> Any:
