@@ -59,7 +59,7 @@ def play(part: str, home: Path, screen: str, *, ends_with: int = 0) -> dict[str,
     )  # fmt: skip
     assert done.returncode == ends_with, done.stderr[-3000:]
     seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert "problem" not in seen, f"{seen}\n{done.stderr[-2000:]}"
+    assert "problem" not in seen, f"{seen['problem']}: {seen}\n{done.stderr[-2000:]}"
     print(part, {name: seen.get(name) for name in ("seconds to the screen", "memory")})
     for _ in range(100):
         if not psutil.pid_exists(seen["engine"]):

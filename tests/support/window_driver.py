@@ -63,14 +63,17 @@ class Driver:
         QTest.mouseClick(widget, LEFT)
 
     def named(self, name: str) -> QWidget:
-        """The control of that name which is seen; the last one, as in a conversation."""
-        found = [
-            widget
-            for widget in self.window.findChildren(QWidget)
-            if widget.accessibleName() == name and widget.isVisible()
-        ]
-        assert found, name
-        return found[-1]
+        """The control of that name, once it is seen; the last one, as in a conversation."""
+
+        def found() -> list[QWidget]:
+            return [
+                widget
+                for widget in self.window.findChildren(QWidget)
+                if widget.accessibleName() == name and widget.isVisible()
+            ]
+
+        self.wait(found, f"{name} to be seen", 20)
+        return found()[-1]
 
     def type_and_send(self, words: str) -> None:
         text = self.window.chat.composer.view.text
