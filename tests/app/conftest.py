@@ -38,15 +38,17 @@ def nothing_left_running(qapp: QApplication) -> Generator[None]:
     threads = set(threading.enumerate())
     timers = {id(timer) for timer in running_timers()}
     yield
-    for _ in range(3):
-        qapp.processEvents()
-        qapp.sendPostedEvents(None, 52)  # deferred deletions
-    left = [thread.name for thread in set(threading.enumerate()) - threads]
-    assert not left, f"threads left running: {left}"
-    started = [timer for timer in running_timers() if id(timer) not in timers]
-    assert not started, [f"{timer.interval()} ms of {timer.parent()}" for timer in started]
-    gc.collect()
-    gc.enable()
+    try:
+        for _ in range(3):
+            qapp.processEvents()
+            qapp.sendPostedEvents(None, 52)  # deferred deletions
+        left = [thread.name for thread in set(threading.enumerate()) - threads]
+        assert not left, f"threads left running: {left}"
+        started = [timer for timer in running_timers() if id(timer) not in timers]
+        assert not started, [f"{timer.interval()} ms of {timer.parent()}" for timer in started]
+    finally:
+        gc.collect()
+        gc.enable()
 
 
 def running_timers() -> list[QTimer]:
