@@ -8,7 +8,8 @@ _REFUSED = "The file is damaged or was made wrong, so it was not opened. " + _AG
 SENTENCES: dict[str, str] = {
     "gguf.invalid": "{path} is not a valid GGUF file. " + _AGAIN,
     "gguf.unreadable": "{path} cannot be read: {reason}. Check the file and its permissions.",
-    "gguf.not_gguf": "{path} holds no model in the GGUF format. Choose another file, or download it again.",
+    "gguf.not_gguf": "{path} holds no model in the GGUF format. Choose another file, or "
+    "download it again.",
     "gguf.version": "{path} is a GGUF file of version {version}, and only versions 2 and 3 can be "
     "read. Download a newer conversion of the model.",
     "gguf.byte_order": "{path} is a big-endian GGUF file, which this machine cannot use. "

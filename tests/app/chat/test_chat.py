@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -184,17 +185,18 @@ def test_after_a_restart_the_answer_waits_for_the_model_to_be_loaded(
 ) -> None:
     chat = ready_app.window.chat
     ready_app.preferences.values.model = "fake.gguf"
-    fake.script = lambda _: [WaitForStop()]
-    send(chat, "Hello")
-    qtbot.waitUntil(lambda: len(fake.asked) == 1)
-    fake.state = EngineState(status="empty")
     loads_before_asked: list[int] = []
 
-    def script(_: object) -> list[str]:
+    def script(_: object) -> Sequence[str | WaitForStop]:
+        if len(fake.asked) == 1:
+            return [WaitForStop()]
         loads_before_asked.append(len(fake.loads))
         return ["Here again."]
 
     fake.script = script
+    send(chat, "Hello")
+    qtbot.waitUntil(lambda: len(fake.asked) == 1)
+    fake.state = EngineState(status="empty")
     os.kill(ready_app.engine.pid, signal.SIGKILL)
     qtbot.waitUntil(lambda: answered(chat), timeout=5000)
     act(chat, "help", chat.messages[-1].id)
