@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 _WORD = re.compile(r"[\w]+", re.UNICODE)
+# Markdown's marks; shown in a snippet they would be noise.
+_MARKS = re.compile(r"\*\*|~~|`+|^[ \t]*(?:#{1,6}|>|[-*+])[ \t]+", re.MULTILINE)
+_NEAR = 500  # characters around a match that its snippet is made of
 
 
 def query(typed: str) -> str | None:
@@ -21,11 +24,14 @@ def snippet(
     if not words:
         return text[:length], ()
     pattern = re.compile(rf"\b(?:{'|'.join(words)})", re.IGNORECASE)
-    first = pattern.search(text)
+    found = pattern.search(text)
+    skipped = max(0, found.start() - _NEAR) if found else 0
+    near = _MARKS.sub("", text[skipped : skipped + 2 * _NEAR])
+    first = pattern.search(near)
     start = max(0, first.start() - before) if first else 0
     # One character for one, so that the matches stay where they are.
-    part = re.sub(r"\s", " ", text[start : start + length])
-    lead = "… " if start else ""
+    part = re.sub(r"\s", " ", near[start : start + length])
+    lead = "… " if skipped + start else ""
     spans = tuple(
         (match.start() + len(lead), match.end() + len(lead)) for match in pattern.finditer(part)
     )
