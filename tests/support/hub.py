@@ -65,13 +65,14 @@ class RemoteRepo:
     gone: set[str] = field(default_factory=set[str])
 
 
-@dataclass(frozen=True)
+@dataclass
 class Served:
-    """One answer of the content network: from which byte, how many went out."""
+    """One answer of the content network, in the order of their beginnings: from which byte, how
+    many have gone out."""
 
     path: str
     start: int
-    sent: int
+    sent: int = 0
 
 
 # How descriptions are sent without end: as they are, packed so that they are small, or slowly.
@@ -148,9 +149,11 @@ class LocalHub:
     def at(self, key: str) -> tuple[str, str, bytes] | None:
         return self._addresses.get(key)
 
-    def note(self, path: str, start: int, sent: int) -> None:
+    def begin(self, path: str, start: int) -> Served:
+        served = Served(path, start)
         with self._lock:
-            self.served.append(Served(path, start, sent))
+            self.served.append(served)
+        return served
 
     def sent_bytes(self, path: str) -> int:
         return sum(one.sent for one in self.served if one.path == path)
@@ -378,15 +381,11 @@ class _ContentHandler(_Handler):
             first = start + 1 if fault.wrong_range else start
             self.send_header("Content-Range", f"bytes {first}-{end - 1}/{len(data)}")
         self.end_headers()
-        sent = 0
-        try:
-            sent = self._body(bytes(body), fault)
-        finally:
-            self.hub.note(path, start, sent)
+        self._body(bytes(body), fault, self.hub.begin(path, start))
         if claimed != len(body):
             self.close_connection = True
 
-    def _body(self, body: bytes, fault: Faults) -> int:
+    def _body(self, body: bytes, fault: Faults, served: Served) -> None:
         sent = 0
         step = 1000 if fault.drip_s else 64 << 10
         ends = (fault.cut_after, fault.stall_after)
@@ -395,13 +394,13 @@ class _ContentHandler(_Handler):
             piece = body[sent : min(sent + step, stop)]
             self.wfile.write(piece)
             sent += len(piece)
+            served.sent = sent
             if fault.drip_s:
                 time.sleep(fault.drip_s)
         if fault.cut_after is not None and sent < len(body):
             self._reset()
         elif fault.stall_after is not None and sent < len(body):
             self._stall(fault.stall_s)
-        return sent
 
     def _reset(self) -> None:
         """As a network does: no farewell."""

@@ -105,12 +105,16 @@ def test_a_signal_ends_it_within_seconds_and_tells_its_clients(
     tmp_path: Path, tiny_path: Path, sent: signal.Signals
 ) -> None:
     with running_server(tmp_path) as server, server.client() as client:
-        client.load(LoadRequest(model=str(tiny_path), settings=SMALL))
+        # An answer that does not end by itself: what was said is likelier each time.
+        settings = SMALL.model_copy(update={"context": 32_768})
+        client.load(LoadRequest(model=str(tiny_path), settings=settings))
         worker = server.worker
         started = 0.0
         with (
             pytest.raises(EngineError) as ended,
-            client.chat([Message(role="user", content="Hi")]) as chunks,
+            client.chat(
+                [Message(role="user", content="Hi")], temperature=0, frequency_penalty=-2
+            ) as chunks,
         ):
             for chunk in chunks:
                 if not started and any(choice.delta.content for choice in chunk.choices):
