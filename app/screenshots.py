@@ -27,6 +27,7 @@ from app.engine_client.failures import failure
 from app.i18n import Language, tr
 from app.i18n.catalogue import LANGUAGES
 from app.main import Application
+from app.models.models_controller import ModelsController
 from app.models.models_view import ModelsView
 from app.preferences import Preferences, PreferencesFile
 from app.prefill.plot_library import importing
@@ -344,7 +345,7 @@ def _library_remove(stage: Stage) -> None:
 
 def _library_import(stage: Stage) -> None:
     view = _models(stage, "library")
-    assert view.controller is not None
+    assert isinstance(view.controller, ModelsController)
     view.controller.library.offer_import(Path("/home/ada/Downloads/gemma-4-12b-Q4_K_M.gguf"))
 
 

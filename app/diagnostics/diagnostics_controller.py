@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
-from PySide6.QtCore import QObject, QStandardPaths
+from PySide6.QtCore import QStandardPaths
 from PySide6.QtWidgets import QFileDialog
 
 from app.diagnostics.facts import hardware_facts, log_line, problems, report_facts
@@ -17,6 +17,7 @@ from app.engine_client.http import Stream, error_in
 from app.i18n import tr
 from app.shell.announce import announce
 from app.shell.context import Context
+from app.shell.page import PageController
 from engine.api.failure import Failure
 from engine.api.requests import LogLines
 from engine.api.survey import Examined, Probed, ProbeEvent, ProbeStep
@@ -28,7 +29,7 @@ LOG_LINES = 200
 _probe_event: TypeAdapter[ProbeStep | Probed] = TypeAdapter(ProbeEvent)
 
 
-class DiagnosticsController(QObject):
+class DiagnosticsController(PageController):
     def __init__(self, context: Context, view: DiagnosticsView) -> None:
         super().__init__(view)
         self._context = context

@@ -63,7 +63,6 @@ class FactsTable(QWidget):
 class DiagnosticsView(Page):
     def __init__(self) -> None:
         super().__init__()
-        self.controller: DiagnosticsController | None = None
         self._lines: Sequence[LogLine] = ()
         self.waiting = label("", "secondary", wrap=True)
 
@@ -134,14 +133,6 @@ class DiagnosticsView(Page):
         self.bar.hide()
         self.step.hide()
         theme().changed.connect(self._draw_log)
-
-    def shown(self) -> None:
-        if self.controller is not None:
-            self.controller.refresh()
-
-    def close_page(self) -> None:
-        if self.controller is not None:
-            self.controller.close()
 
     def show_problems(self, problems: Sequence[str]) -> None:
         clear_layout(self.found)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import Qt
 
 from app.engine_client.client import Connection
 from app.engine_client.failures import sentence
@@ -16,6 +16,7 @@ from app.i18n import numbers, tr
 from app.models.words import best_name, best_words, job_facts, job_share
 from app.shell.announce import announce
 from app.shell.context import Context
+from app.shell.page import PageController
 from app.theme.icons import icon
 from engine.api.failure import Failure
 from engine.api.hardware import Profile
@@ -29,7 +30,7 @@ _probe_event: TypeAdapter[ProbeStep | Probed] = TypeAdapter(ProbeEvent)
 _LIVE = ("queued", "running", "paused")
 
 
-class FirstRunController(QObject):
+class FirstRunController(PageController):
     def __init__(self, context: Context, view: FirstRunView) -> None:
         super().__init__(view)
         self._context = context

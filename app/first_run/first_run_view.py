@@ -27,7 +27,6 @@ def make_page(context: Context) -> Page:
 class FirstRunView(Page):
     def __init__(self) -> None:
         super().__init__()
-        self.controller: FirstRunController | None = None
         self.machine = label("", wrap=True)
         self.best = label("", "heading", wrap=True)
         self.why = label("", "secondary", wrap=True)
@@ -75,14 +74,6 @@ class FirstRunView(Page):
         self.show_download("", enabled=False)
         self.show_progress(None, "")
         self.retry.hide()
-
-    def shown(self) -> None:
-        if self.controller is not None:
-            self.controller.refresh()
-
-    def close_page(self) -> None:
-        if self.controller is not None:
-            self.controller.close()
 
     def show_download(self, words: str, *, enabled: bool = True) -> None:
         """Without words there is nothing to download."""

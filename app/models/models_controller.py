@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
-
 from app.engine_client.client import Connection
 from app.i18n import tr
 from app.models.discover_controller import DiscoverController
 from app.models.downloads_controller import DownloadsController
 from app.models.library_controller import LibraryController
 from app.shell.context import Context
+from app.shell.page import PageController
 
 if TYPE_CHECKING:
     from app.models.models_view import ModelsView
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _UNDER_WAY = ("queued", "running", "paused")
 
 
-class ModelsController(QObject):
+class ModelsController(PageController):
     def __init__(self, context: Context, view: ModelsView) -> None:
         super().__init__(view)
         self._context = context

@@ -30,7 +30,6 @@ def make_page(context: Context) -> Page:
 class ModelsView(Page):
     def __init__(self) -> None:
         super().__init__()
-        self.controller: ModelsController | None = None
         names = {name: tr(f"models.{name}") for name in TABS}
         self.switch = Segments(tr("pages.models"), names)
         self.waiting = label("", "secondary", wrap=True)
@@ -66,14 +65,6 @@ class ModelsView(Page):
         middle.setContentsMargins(0, 0, SCROLL_BAR, 0)
         outer.addLayout(middle)
         outer.addWidget(self._stack, 1)
-
-    def shown(self) -> None:
-        if self.controller is not None:
-            self.controller.refresh()
-
-    def close_page(self) -> None:
-        if self.controller is not None:
-            self.controller.close()
 
     @property
     def tab(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import TypeAdapter
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QTimer
 
 from app.chat.answer_words import reading
 from app.engine_client.client import Connection
@@ -26,6 +26,7 @@ from app.prefill.facts import (
 from app.prefill.plot_library import importing
 from app.shell.announce import announce
 from app.shell.context import Context
+from app.shell.page import PageController
 from app.shell.steps import Steps
 from app.store.chats import ChatStore
 from engine.api.engine import EngineState, MemoryReport, RequestProgress
@@ -46,7 +47,7 @@ PLOT_LATER_MS = 200
 MEMORY_MS = 2000
 
 
-class PrefillController(QObject):
+class PrefillController(PageController):
     def __init__(self, context: Context, view: PrefillView) -> None:
         super().__init__(view)
         self._context = context

@@ -42,7 +42,6 @@ def make_page(context: Context) -> Page:
 class PrefillView(Page):
     def __init__(self) -> None:
         super().__init__()
-        self.controller: PrefillController | None = None
         self.model = label("", "secondary")
         self.switch = Segments(
             tr("chat.path"),
@@ -134,10 +133,6 @@ class PrefillView(Page):
         if self.controller is not None:
             # The page is painted before it is filled: both at once would be a pause.
             QTimer.singleShot(0, self.controller, self.controller.refresh)
-
-    def close_page(self) -> None:
-        if self.controller is not None:
-            self.controller.close()
 
     def show_empty(self, words: str, *, choose: bool = False, retry: bool = False) -> None:
         """Instead of the plan: why there is none, and what helps."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QTimer
 
 from app.engine_client.client import Connection
 from app.engine_client.failures import sentence
 from app.i18n import tr
 from app.settings.entries import Entry, engine_entries, window_entries
 from app.shell.context import Context
+from app.shell.page import PageController
 from app.theme.motion import set_still
 from app.theme.theme import theme
 from engine.api.failure import Failure
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from app.settings.settings_view import SettingsView
 
 
-class SettingsController(QObject):
+class SettingsController(PageController):
     def __init__(self, context: Context, view: SettingsView) -> None:
         super().__init__(view)
         self._context = context

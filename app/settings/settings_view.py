@@ -110,7 +110,6 @@ class SettingsView(Page):
 
     def __init__(self) -> None:
         super().__init__()
-        self.controller: SettingsController | None = None
         self.rows: dict[str, SettingRow] = {}
         self._sections: dict[str, QFrame] = {}
         self._adding: Steps | None = None
@@ -154,15 +153,13 @@ class SettingsView(Page):
         outer.addWidget(scrolled(content, WIDEST, tr("pages.settings")))
 
     def shown(self) -> None:
-        if self.controller is not None:
-            self.controller.refresh()
+        super().shown()
         self.search.setFocus()
 
     def close_page(self) -> None:
         if self._adding is not None:
             self._adding.stop()
-        if self.controller is not None:
-            self.controller.close()
+        super().close_page()
 
     @property
     def complete(self) -> bool:

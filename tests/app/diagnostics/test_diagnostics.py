@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
+from app.diagnostics.diagnostics_controller import DiagnosticsController
 from app.diagnostics.diagnostics_view import DiagnosticsView
 from app.diagnostics.facts import log_line, report_facts
 from app.i18n import set_language
@@ -96,7 +97,7 @@ def test_the_bundle_goes_where_it_was_asked_to(
     answer = {"type": "examined", "report": sample_report(), "bundle": place}
     fake.answers["POST /twofold/bundle"] = answer
     controller = page.controller
-    assert controller is not None
+    assert isinstance(controller, DiagnosticsController)
     controller.export(Path(place))
     qtbot.waitUntil(lambda: said == [f"Diagnostics are at {place}."])
     assert fake.posted[-1] == ("/twofold/bundle", {"path": place})

@@ -14,6 +14,7 @@ from app.i18n import set_language
 from app.main import Application
 from app.prefill.block_strip import BlockStrip
 from app.prefill.facts import crossover_words, memory_now, path_sentence, planned_memory
+from app.prefill.prefill_controller import PrefillController
 from app.prefill.prefill_view import PrefillView
 from app.sample_machine import sample_plan
 from app.store.chats import ChatStore
@@ -111,7 +112,7 @@ def test_real_readings_of_this_model_are_dots(
         store.finish(message, "x", None, report={**report, "cached_tokens": cached})
     view = open_page(ready_app, qtbot)
     controller = view.controller
-    assert controller is not None
+    assert isinstance(controller, PrefillController)
     qtbot.waitUntil(lambda: controller.plot is not None, timeout=20_000)
     plot = controller.plot
     assert plot is not None
