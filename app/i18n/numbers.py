@@ -5,6 +5,8 @@ from __future__ import annotations
 from app.i18n.catalogue import tr
 from engine.api.sentences import size as size
 
+_BINARY = (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10))
+
 
 def count(value: int) -> str:
     return f"{value:,}"
@@ -39,11 +41,7 @@ def rate(tokens_per_second: float) -> str:
 
 def memory(byte_count: float) -> str:
     """In the units in which memory is built and sold: a card of 24 GB holds 24 * 2^30 bytes."""
-    for unit, scale in (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)):
-        if byte_count >= scale:
-            value = byte_count / scale
-            return f"{value:,.{1 if value < 100 else 0}f} {unit}"
-    return f"{byte_count:.0f} B"
+    return size(byte_count, _BINARY)
 
 
 def disk_rate(bytes_per_second: float) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
 
-_UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+Units = Sequence[tuple[str, float]]
+
+DECIMAL: Units = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
-def size(nbytes: float) -> str:
-    """In decimal units, as drives and download pages count: 14.2 GB."""
-    for unit, scale in _UNITS:
+def size(nbytes: float, units: Units = DECIMAL) -> str:
+    """As drives and download pages count: 14.2 GB. Other `units` are given largest first."""
+    for unit, scale in units:
         if nbytes >= scale:
             value = nbytes / scale
             return f"{value:,.{1 if value < 100 else 0}f} {unit}"

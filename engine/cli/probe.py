@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from engine.api.hardware import Device, Disk, Profile
+from engine.api.sentences import fill
 from engine.chat.cancellation import Cancellation
 from engine.probe.disks import LEAST_BYTES
 from engine.probe.probe import probe as probe_machine
@@ -118,7 +119,7 @@ def disk_sentence(code: str, disk: Disk) -> str:
     """A disk's warning in words, with its code."""
     template = DISK_SENTENCES.get(code, "{path}")
     facts = {"path": disk.path, "gbps": disk.read_gbps or 0.0, "least_mib": LEAST_BYTES >> 20}
-    return f"{template.format(**facts)} [{code}]"
+    return f"{fill(template, facts)} [{code}]"
 
 
 def _device(device: Device) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.api.plan import Remark
+from engine.api.sentences import fill
 
 # Errors.
 SENTENCES: dict[str, str] = {
@@ -128,4 +129,4 @@ def remark(code: str, **data: Any) -> Remark:
     gib = data.get("gib")
     if gib is not None:
         data["size"] = f"{gib:.1f} GiB" if gib >= 1 else f"{gib * 1024:.0f} MiB"
-    return Remark(code=code, sentence=REMARKS[code].format(**data), data=data)
+    return Remark(code=code, sentence=fill(REMARKS[code], data), data=data)

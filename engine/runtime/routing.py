@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.api.sentences import fill
 from engine.api.turn import DEFAULT_POLICY, Path, PathSetting, Policy, Reason
 from engine.errors import TwofoldError
 from engine.runtime.words import SENTENCES
@@ -115,4 +116,4 @@ def _fastest(situation: Situation) -> Route:
 
 
 def reason(code: str, **data: Any) -> Reason:
-    return Reason(code=code, sentence=SENTENCES[code].format(**data), data=data)
+    return Reason(code=code, sentence=fill(SENTENCES[code], data), data=data)

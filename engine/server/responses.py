@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -189,7 +190,10 @@ def _chance(chance: TokenChance) -> TopLogprob:
     return TopLogprob(token=chance.token, bytes=list(chance.bytes), logprob=chance.logprob)
 
 
-class _Stream(ABC):
+C = TypeVar("C", ChunkChoice, CompletionChoice)
+
+
+class _Stream(ABC, Generic[C]):
     """The chunks of one request's answers, one after the other, as JSON texts."""
 
     def __init__(
@@ -238,14 +242,23 @@ class _Stream(ABC):
     @abstractmethod
     def _texts_of(self, event: TurnEvent, sampled: list[TokenSampled]) -> list[str]: ...
 
-    @abstractmethod
-    def _event(self, event: TurnEvent) -> str: ...
+    def _event(self, event: TurnEvent) -> str:
+        return self._dump([], twofold=event)
+
+    def _usage(self, usage: Usage) -> str:
+        return self._dump([], usage=usage)
 
     @abstractmethod
-    def _usage(self, usage: Usage) -> str: ...
+    def _dump(
+        self,
+        choices: list[C],
+        *,
+        usage: Usage | None = None,
+        twofold: TurnEvent | None = None,
+    ) -> str: ...
 
 
-class ChatStream(_Stream):
+class ChatStream(_Stream[ChunkChoice]):
     _calls = 0
 
     def _beginning(self) -> list[str]:
@@ -271,12 +284,6 @@ class ChatStream(_Stream):
         )
         self._calls += 1
         return self._chunk(Delta(tool_calls=[call]))
-
-    def _event(self, event: TurnEvent) -> str:
-        return self._dump([], twofold=event)
-
-    def _usage(self, usage: Usage) -> str:
-        return self._dump([], usage=usage)
 
     def _chunk(
         self,
@@ -355,7 +362,7 @@ def _text_logprobs(sampled: list[TokenSampled], offset: int) -> TextLogprobs | N
     )
 
 
-class CompletionStream(_Stream):
+class CompletionStream(_Stream[CompletionChoice]):
     """`echo` puts each prompt before its text."""
 
     def __init__(
@@ -384,12 +391,6 @@ class CompletionStream(_Stream):
         if isinstance(event, TurnReport):
             return [self._chunk("", finish=finish_reason(event))]
         return []
-
-    def _event(self, event: TurnEvent) -> str:
-        return self._dump([], twofold=event)
-
-    def _usage(self, usage: Usage) -> str:
-        return self._dump([], usage=usage)
 
     def _chunk(
         self,
