@@ -152,7 +152,8 @@ class Driver:
         self.wait(lambda: bool(chat.writer and chat.writer.has_content), "the story again")
         self.click(chat.composer.view.send)  # where send stood, stop stands
         self.wait(lambda: chat.writer is None, "the end", 10)
-        QTest.qWait(200)
+        ended = ("interrupted", "done")
+        self.wait(lambda: chat.messages[-1].status in ended, "the story to be stored", 20)
         self.seen["messages"] = self.stored()
 
     def killed(self) -> None:
