@@ -50,7 +50,9 @@ def library_folder() -> Path:
 def native() -> ModuleType:
     """`engine._native`, loaded once.
 
-    Raises LibraryMissing or LibraryWrongVersion. The library is opened by the path that
+    Raises LibraryMissing, LibraryWrongVersion, or a NativeError cpu.*. Where the CPU backend is
+    several variants, the best for this processor is opened, or the one that
+    `TWOFOLD_CPU_VARIANT` names. The library is opened by the path that
     `llama_cpp` itself uses, so that a later import of it finds this copy and not a second one.
     """
     folder = library_folder()
@@ -65,4 +67,5 @@ def native() -> ModuleType:
     ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     module = importlib.import_module("engine._native")
     module.require_pinned_library()
+    module.load_cpu_backend(str(folder), os.environ.get("TWOFOLD_CPU_VARIANT", ""))
     return module

@@ -65,8 +65,21 @@ class Library:
         ctypes.CDLL(str(folder / "libllama.so"), mode=ctypes.RTLD_GLOBAL)
         self._symbols = ctypes.CDLL(None)
         self.device = self.pointer("ggml_backend_dev_by_type", 0)
+        if not self.device:  # a build whose CPU backend is several variants, opened at run time
+            self._load_variant(folder)
+            self.device = self.pointer("ggml_backend_dev_by_type", 0)
         self.backend = self.pointer("ggml_backend_dev_init", self.device, None)
-        self.call("ggml_backend_cpu_set_n_threads", self.backend, min(2, os.cpu_count() or 1))
+        if address := self.registered("ggml_backend_set_n_threads"):
+            set_threads = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)(address)
+            set_threads(self.backend, min(2, os.cpu_count() or 1))
+
+    def _load_variant(self, folder: Path) -> None:
+        forced = os.environ.get("TWOFOLD_CPU_VARIANT")
+        if forced:
+            file = folder / f"libggml-cpu-{forced}.so"
+            self.pointer("ggml_backend_load", os.fsencode(file))
+        else:
+            self.call("ggml_backend_load_all_from_path", os.fsencode(folder))
 
     def call(self, name: str, *args: Any, returns: Any = None) -> Any:
         function = self._symbols[name]  # a fresh object, so that types do not leak between calls
@@ -75,6 +88,11 @@ class Library:
 
     def pointer(self, name: str, *args: Any) -> ctypes.c_void_p:
         return ctypes.c_void_p(self.call(name, *args, returns=ctypes.c_void_p))
+
+    def registered(self, name: str) -> int | None:
+        """The address of a function that the CPU backend offers by name."""
+        registry = self.pointer("ggml_backend_dev_backend_reg", self.device)
+        return self.pointer("ggml_backend_reg_get_proc_address", registry, name.encode()).value
 
     def text(self, name: str, *args: Any) -> str:
         found: bytes = self.call(name, *args, returns=ctypes.c_char_p)
@@ -98,13 +116,10 @@ class Library:
     def buffer_types(self) -> Iterator[tuple[str, ctypes.c_void_p]]:
         """The plain buffer type, then those that rearrange weights for special instructions."""
         found = [self.pointer("ggml_backend_dev_buffer_type", self.device)]
-        registry = self.pointer("ggml_backend_dev_backend_reg", self.device)
-        address = self.pointer(
-            "ggml_backend_reg_get_proc_address", registry, b"ggml_backend_dev_get_extra_bufts"
-        )
-        if address.value:
+        address = self.registered("ggml_backend_dev_get_extra_bufts")
+        if address:
             prototype = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)
-            extra = prototype(address.value)(self.device)
+            extra = prototype(address)(self.device)
             index = 0
             while extra and extra[index]:
                 found.append(ctypes.c_void_p(extra[index]))

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.gguf.errors import LibraryCrashed, LibraryRefused
 from engine.gguf.splits import GgufModel
+from engine.native import native
 
 _RAN, _REFUSED = 0, 1
 _LEAST_SECONDS = 120.0
@@ -54,6 +55,7 @@ def last_words(log: bytes) -> str:
 
 def use_once(path: Path) -> bool:
     """Everything that a chat does with a model, once; False if the library refuses it."""
+    native()  # opens the library, and the CPU backend where that is a file of its own
     import llama_cpp
 
     library: Any = llama_cpp

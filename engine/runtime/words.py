@@ -23,6 +23,18 @@ SENTENCES: dict[str, str] = {
         "{path} cannot be opened: {reason}. Check that the drive is connected and that you may "
         "read the file."
     ),
+    "cpu.no_variant": (
+        "No part of the library in {folder} can run on this processor, so no model can run. "
+        "Install Twofold again; it needs a 64-bit Intel or AMD processor."
+    ),
+    "cpu.unfit_variant": (
+        "TWOFOLD_CPU_VARIANT is {name}, which needs instructions that this processor lacks, so no "
+        "model can run. Unset it, or use one of {fit}."
+    ),
+    "cpu.unknown_variant": (
+        "TWOFOLD_CPU_VARIANT is {name}, and there is no such variant of the library, so no model "
+        "can run. Unset it, or use one of {known}."
+    ),
     "disk.read_failed": (
         "{path} cannot be read at byte {offset}: {reason}. The drive may be failing or "
         "disconnected. " + _AGAIN

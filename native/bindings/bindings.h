@@ -5,6 +5,7 @@
 
 namespace twofold::bindings {
 
+void bind_cpu_backend(nanobind::module_& m);
 void bind_dequantize(nanobind::module_& m);
 void bind_devices(nanobind::module_& m);
 void bind_disk(nanobind::module_& m);

@@ -3,6 +3,7 @@
 
 NB_MODULE(_native, m) {
     m.doc() = "The native engine.";
+    twofold::bindings::bind_cpu_backend(m);
     twofold::bindings::bind_dequantize(m);
     twofold::bindings::bind_devices(m);
     twofold::bindings::bind_disk(m);

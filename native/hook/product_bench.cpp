@@ -2,12 +2,12 @@
 #include "hook/product_bench.h"
 
 #include "error.h"
+#include "hook/cpu_backend.h"
 #include "hook/product_hook.h"
 #include "kernels/choice.h"
 
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
-#include <ggml-cpu.h>
 #include <ggml.h>
 
 #include <algorithm>
@@ -93,7 +93,7 @@ ProductBench::ProductBench(int type, std::int64_t m, std::int64_t n, std::int64_
         throw Error("weights.wrong_size", {{"count", n * k}, {"bytes", static_cast<std::int64_t>(bytes)}});
     ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     state_->backend.reset(ggml_backend_dev_init(device, nullptr));
-    ggml_backend_cpu_set_n_threads(state_->backend.get(), threads);
+    set_cpu_threads(state_->backend.get(), threads);
 
     std::vector<float> rows(static_cast<std::size_t>(m * k));
     // The same operands each time.

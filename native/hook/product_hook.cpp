@@ -2,6 +2,7 @@
 #include "hook/product_hook.h"
 
 #include "error.h"
+#include "hook/cpu_backend.h"
 #include "kernels/choice.h"
 #include "kernels/nvfp4_decode.h"
 #include "kernels/product.h"
@@ -11,55 +12,14 @@
 #include <ggml.h>
 #include <traits.h>
 
-#include <dlfcn.h>
-
 #include <array>
 #include <atomic>
 #include <mutex>
-#include <string>
 
 namespace twofold {
 namespace {
 
-// Functions of the CPU backend, looked up in the file it was loaded from: it may be a variant that was opened
-// at run time, whose symbols nothing can link to.
-struct CpuBackend {
-    std::vector<ggml_backend_buffer_type_t>& (*extra_buffer_types)();
-    void (*barrier)(ggml_threadpool*);
-    void (*chunk_set)(ggml_threadpool*, int);
-    int (*chunk_add)(ggml_threadpool*, int);
-};
-
-template <typename Function> void find(void* library, const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library, name));
-    if (!function)
-        throw Error("kernel.no_hook", {{"missing", std::string(name)}});
-}
-
-CpuBackend find_cpu_backend() {
-    ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-    constexpr const char* listing = "ggml_backend_dev_get_extra_bufts";
-    void* inside =
-        device ? ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), listing) : nullptr;
-    Dl_info info;
-    if (!inside || dladdr(inside, &info) == 0)
-        throw Error("kernel.no_hook", {{"missing", std::string(listing)}});
-    // The backend copies its list of buffer types once. Making it do so now keeps ours out of the copy, which
-    // offers places for weights.
-    reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(inside)(device);
-
-    void* library = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    if (!library)
-        throw Error("kernel.no_hook", {{"missing", std::string(info.dli_fname)}});
-    CpuBackend found{};
-    find(library, "_Z39ggml_backend_cpu_get_extra_buffer_typesv", found.extra_buffer_types);
-    find(library, "ggml_barrier", found.barrier);
-    find(library, "ggml_threadpool_chunk_set", found.chunk_set);
-    find(library, "ggml_threadpool_chunk_add", found.chunk_add);
-    return found;
-}
-
-CpuBackend backend;
+const CpuBackend* backend = nullptr;
 std::atomic<const Kernel*> installed{nullptr};
 std::atomic<std::int64_t> products{0};
 std::atomic<int> autocasts{0}; // how many are under way
@@ -165,15 +125,15 @@ class ProductTraits : public ggml::cpu::tensor_traits {
                          const FloatRows<const std::byte>& rows, const FloatRows<std::byte>& results) {
         const Product product(*installed, weights, rows, results, params->wdata, params->nth);
         if (params->ith == 0)
-            backend.chunk_set(params->threadpool, 0);
+            backend->chunk_set(params->threadpool, 0);
         product.pack(params->ith);
-        backend.barrier(params->threadpool);
+        backend->barrier(params->threadpool);
         product.begin();
-        for (std::int64_t task = backend.chunk_add(params->threadpool, 1); task < product.task_count();
-             task = backend.chunk_add(params->threadpool, 1))
+        for (std::int64_t task = backend->chunk_add(params->threadpool, 1); task < product.task_count();
+             task = backend->chunk_add(params->threadpool, 1))
             product.run(task, params->ith);
         product.end();
-        backend.barrier(params->threadpool); // the next product uses the same memory
+        backend->barrier(params->threadpool); // the next product uses the same memory
     }
 };
 
@@ -192,13 +152,13 @@ void install() {
     const Kernel* kernel = chosen_kernel();
     if (!kernel)
         return;
-    backend = find_cpu_backend();
+    backend = &cpu_backend();
     installed = kernel;
     static ProductHook hook; // outlives every graph
     static ggml_backend_buffer_type type{};
     type.iface.get_name = [](ggml_backend_buffer_type_t) { return "TWOFOLD"; };
     type.context = &hook;
-    backend.extra_buffer_types().push_back(&type);
+    backend->extra_buffer_types().push_back(&type);
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // Puts the engine's kernels into the unmodified library's CPU backend, for matrix products that it has no
 // fast kernel for. They run on the library's own threads and in its work memory.
 //
-// This file alone uses the CPU backend's private headers.
+// This file and cpu_backend.cpp alone use the CPU backend's private headers.
 #pragma once
 
 #include <cstdint>

@@ -2,10 +2,10 @@
 #include "model/dequantize.h"
 
 #include "error.h"
+#include "hook/cpu_backend.h"
 #include "model/fast_converter.h"
 #include "nvfp4/encode.h"
 
-#include <ggml-cpu.h>
 #include <ggml.h>
 
 #include <algorithm>
@@ -49,11 +49,11 @@ FloatConverter float_converter(int type) {
     switch (type) {
     case GGML_TYPE_F16:
         return [](const void* from, float* to, std::int64_t count) {
-            ggml_cpu_fp16_to_fp32(static_cast<const ggml_fp16_t*>(from), to, count);
+            cpu_backend().fp16_to_fp32(static_cast<const ggml_fp16_t*>(from), to, count);
         };
     case GGML_TYPE_BF16:
         return [](const void* from, float* to, std::int64_t count) {
-            ggml_cpu_bf16_to_fp32(static_cast<const ggml_bf16_t*>(from), to, count);
+            cpu_backend().bf16_to_fp32(static_cast<const ggml_bf16_t*>(from), to, count);
         };
     case GGML_TYPE_F32:
         return [](const void* from, float* to, std::int64_t count) {

@@ -2,12 +2,12 @@
 #include "model/product_rate.h"
 
 #include "error.h"
+#include "hook/cpu_backend.h"
 #include "hook/product_hook.h"
 #include "model/library_log.h"
 
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
-#include <ggml-cpu.h>
 #include <ggml.h>
 
 #include <algorithm>
@@ -86,8 +86,7 @@ ProductRate measure_product(const ProductQuestion& question) {
     const Backend backend(ggml_backend_dev_init(device, nullptr));
     if (!backend)
         return rate;
-    if (ggml_backend_is_cpu(backend.get()))
-        ggml_backend_cpu_set_n_threads(backend.get(), question.threads);
+    set_cpu_threads(backend.get(), question.threads);
     const Context weights = make_context(question.matrices);
     std::vector<ggml_tensor*> matrices;
     for (std::int64_t index = 0; index < question.matrices; ++index)

@@ -5,7 +5,6 @@
 #include "error.h"
 
 #include <ggml-backend.h>
-#include <ggml-cpu.h>
 #include <ggml.h>
 
 #include <algorithm>
