@@ -11,6 +11,10 @@ SENTENCES: dict[str, str] = {
         "The kernel '{wanted}' did not multiply: it does not take weights of this type, or "
         "TWOFOLD_KERNEL=library turned Twofold's kernels off."
     ),
+    "kernel.unknown_activations": (
+        "TWOFOLD_ACTIVATIONS asks for '{wanted}', which is no way to round activations. Set it to "
+        "bf16 or a4, or unset it: bf16 is used then."
+    ),
     "kernel.unfit": (
         "The matrix kernel '{kernel}', which TWOFOLD_KERNEL asks for, does not work here: "
         "{reason}. Unset it: the fastest that works is chosen then."

@@ -60,7 +60,8 @@ void bind_kernels(nb::module_& m) {
             "type"_a, "m"_a, "n"_a, "k"_a, "weights"_a, "threads"_a)
         .def_prop_ro("buffers", &ProductBench::buffers)
         .def("library", &ProductBench::library, "buffer"_a, release(), "Seconds by the library.")
-        .def("ours", &ProductBench::ours, "kernel"_a, release(), "Seconds by a kernel of ours.")
+        .def("ours", &ProductBench::ours, "kernel"_a, "four_bits"_a = false, release(),
+             "Seconds by a kernel of ours; four_bits: with activations rounded to them, for NVFP4.")
         .def_static("peak", &ProductBench::peak, "kernel"_a, release(),
                     "Operations a second of a kernel's instruction on registers, one thread.")
         .def(

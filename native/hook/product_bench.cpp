@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <random>
 
 namespace twofold {
@@ -141,8 +142,11 @@ double ProductBench::library(std::size_t buffer) {
     return state_->compute(state_->placed.at(buffer));
 }
 
-double ProductBench::ours(const std::string& kernel) {
+double ProductBench::ours(const std::string& kernel, bool four_bits) {
     const ForcedProducts forced(&kernel_named(kernel));
+    std::optional<FourBitActivations> rounding;
+    if (four_bits)
+        rounding.emplace();
     const std::int64_t before = kernel_products();
     const double seconds = state_->compute(state_->placed.front());
     if (kernel_products() == before)

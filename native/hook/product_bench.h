@@ -29,7 +29,8 @@ class ProductBench {
     double library(std::size_t buffer);
     // Seconds that it took by a kernel of ours (see usable_kernels()); it throws "kernel.unknown" when the
     // type has none.
-    double ours(const std::string& kernel);
+    // `four_bits`: with activations rounded to them, for NVFP4.
+    double ours(const std::string& kernel, bool four_bits = false);
     // Operations a second of that kernel's instruction on registers alone, on one thread.
     static double peak(const std::string& kernel);
 

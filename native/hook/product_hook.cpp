@@ -23,6 +23,7 @@ const CpuBackend* backend = nullptr;
 std::atomic<const Kernel*> installed{nullptr};
 std::atomic<std::int64_t> products{0};
 std::atomic<int> autocasts{0}; // how many are under way
+std::atomic<int> four_bits{0}; // the same of FourBitActivations
 
 std::array<std::atomic<std::int64_t>, GGML_TYPE_COUNT> least_columns{}; // 0: never
 
@@ -123,7 +124,9 @@ class ProductTraits : public ggml::cpu::tensor_traits {
   private:
     static void multiply(const ggml_compute_params* params, const WeightRows& weights,
                          const FloatRows<const std::byte>& rows, const FloatRows<std::byte>& results) {
-        const Product product(*installed, weights, rows, results, params->wdata, params->nth);
+        const bool rounded = weights.nvfp4 && four_bits > 0;
+        const Product product(*installed, weights, rows, results, params->wdata, params->nth,
+                              rounded ? Activations::a4 : Activations::bf16);
         if (params->ith == 0)
             backend->chunk_set(params->threadpool, 0);
         product.pack(params->ith);
@@ -187,6 +190,14 @@ Autocast::Autocast() {
 
 Autocast::~Autocast() {
     --autocasts;
+}
+
+FourBitActivations::FourBitActivations() {
+    ++four_bits;
+}
+
+FourBitActivations::~FourBitActivations() {
+    --four_bits;
 }
 
 void set_autocast_columns(int type, std::int64_t columns) {

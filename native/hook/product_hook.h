@@ -43,6 +43,15 @@ std::int64_t autocast_columns(int type);
 bool autocast_takes(const ggml_tensor* weights, std::int64_t columns);
 inline constexpr std::int64_t never = std::int64_t{1} << 62;
 
+// While one exists, activations that meet NVFP4 weights in a kernel of ours are rounded to four bits.
+class FourBitActivations {
+  public:
+    FourBitActivations();
+    ~FourBitActivations();
+    FourBitActivations(const FourBitActivations&) = delete;
+    FourBitActivations& operator=(const FourBitActivations&) = delete;
+};
+
 // For measurements: who multiplies while one exists, whatever the rules above say.
 class ForcedProducts {
   public:

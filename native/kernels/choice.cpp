@@ -78,4 +78,14 @@ const Kernel* chosen_kernel() {
     throw Error("kernel.unknown", {{"wanted", std::string(name)}, {"usable", kernel_names()}});
 }
 
+Activations chosen_activations() {
+    const char* wanted = std::getenv("TWOFOLD_ACTIVATIONS");
+    const std::string_view name = wanted ? wanted : "";
+    if (name.empty() || name == "bf16")
+        return Activations::bf16;
+    if (name == "a4")
+        return Activations::a4;
+    throw Error("kernel.unknown_activations", {{"wanted", std::string(name)}});
+}
+
 } // namespace twofold

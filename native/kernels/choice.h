@@ -1,7 +1,7 @@
 // Which kernel multiplies here: the fastest that this processor can run, or the one that the user forces.
 #pragma once
 
-#include "kernels/kernel.h"
+#include "kernels/product.h"
 
 #include <string>
 #include <vector>
@@ -21,5 +21,9 @@ std::string kernel_names();
 // The kernel that the environment variable TWOFOLD_KERNEL names, else the fastest; null for "library", which
 // leaves every product to the library. Throws Error "kernel.unknown" for a name that is none of these.
 const Kernel* chosen_kernel();
+
+// Whether the environment variable TWOFOLD_ACTIVATIONS asks for `a4` in prompts, instead of `bf16`, as by
+// default. Throws Error "kernel.unknown_activations".
+Activations chosen_activations();
 
 } // namespace twofold

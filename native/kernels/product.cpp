@@ -2,7 +2,7 @@
 // columns' weights is decoded once for all blocks in M.
 #include "kernels/product.h"
 
-#include "kernels/nvfp4_decode.h"
+#include "kernels/activations_a4.h"
 
 #include <algorithm>
 #include <cstring>
@@ -17,6 +17,7 @@ constexpr std::int64_t block_depth = 512;
 constexpr std::int64_t whole_depth = 768;
 // Columns that one task computes at most: sums of that many columns wait in cache between blocks of K.
 constexpr std::int64_t group_columns = 512;
+constexpr std::int64_t max_panel = 64;
 // More tasks than threads let them finish together.
 constexpr std::int64_t tasks_a_thread = 4;
 
@@ -47,6 +48,10 @@ std::size_t packed_bytes(const Kernel& kernel, std::int64_t m, std::int64_t k) {
                    kernel.element_bytes);
 }
 
+std::size_t scale_bytes(std::int64_t m) {
+    return aligned(static_cast<std::size_t>(m) * sizeof(float));
+}
+
 // Columns of weights that a task packs at most; room for two panels at least.
 std::int64_t group_limit(const Kernel& kernel, std::int64_t n) {
     return std::clamp(rounded_up(n, kernel.panel), 2 * kernel.panel, group_columns);
@@ -63,8 +68,9 @@ struct ScratchSizes {
             aligned(static_cast<std::size_t>(columns * rounded_up(k, kernel.depth)) * kernel.element_bytes);
         tiles = aligned(static_cast<std::size_t>(strips_in_block(kernel, m) * kernel.strip * columns) *
                         sizeof(float));
-        converted =
-            aligned(static_cast<std::size_t>(kernel.panel * std::min(k, whole_depth)) * sizeof(float));
+        converted = aligned(
+            static_cast<std::size_t>(std::max(kernel.panel, kernel.strip) * std::min(k, whole_depth)) *
+            sizeof(float));
     }
     [[nodiscard]] std::size_t total() const { return weights + tiles + converted; }
 };
@@ -75,20 +81,21 @@ struct ScratchSizes {
 struct Product::Scratch {
     std::byte* weights; // a group's, packed: block of K by block of K, in each panel by panel
     float* tiles;       // a group's sums, panel by panel, in each strip by strip
-    float* converted;   // a panel's weights as FP32
+    float* converted;   // a panel's weights, or a strip's rows, as FP32
 };
 
 std::size_t Product::work_size(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
                                int threads) {
-    return alignment + packed_bytes(kernel, m, k) +
+    return alignment + packed_bytes(kernel, m, k) + scale_bytes(m) +
            static_cast<std::size_t>(threads) * ScratchSizes(kernel, m, n, k).total();
 }
 
 Product::Product(const Kernel& kernel, const WeightRows& weights, const FloatRows<const std::byte>& rows,
-                 const FloatRows<std::byte>& results, void* work, int threads)
-    : kernel_(kernel), weights_(weights), rows_(rows), results_(results), threads_(threads), m_(rows.size()),
-      depth_step_(depth_of_block(weights.k)), strips_(divided_up(m_, kernel.strip)),
-      panels_(divided_up(weights.count, kernel.panel)), block_strips_(strips_in_block(kernel, m_)) {
+                 const FloatRows<std::byte>& results, void* work, int threads, Activations activations)
+    : kernel_(kernel), weights_(weights), rows_(rows), results_(results), threads_(threads),
+      activations_(activations), m_(rows.size()), depth_step_(depth_of_block(weights.k)),
+      strips_(divided_up(m_, kernel.strip)), panels_(divided_up(weights.count, kernel.panel)),
+      block_strips_(strips_in_block(kernel, m_)) {
     const auto address = reinterpret_cast<std::uintptr_t>(work);
     work_ = static_cast<std::byte*>(work) + (alignment - address % alignment) % alignment;
     const std::int64_t wanted = threads == 1 ? 1 : tasks_a_thread * threads;
@@ -102,8 +109,8 @@ Product::Product(const Kernel& kernel, const WeightRows& weights, const FloatRow
 
 Product::Scratch Product::scratch(int thread) const {
     const ScratchSizes sizes(kernel_, m_, weights_.count, weights_.k);
-    std::byte* base =
-        work_ + packed_bytes(kernel_, m_, weights_.k) + static_cast<std::size_t>(thread) * sizes.total();
+    std::byte* base = work_ + packed_bytes(kernel_, m_, weights_.k) + scale_bytes(m_) +
+                      static_cast<std::size_t>(thread) * sizes.total();
     return {.weights = base,
             .tiles = reinterpret_cast<float*>(base + sizes.weights),
             .converted = reinterpret_cast<float*>(base + sizes.weights + sizes.tiles)};
@@ -116,15 +123,30 @@ std::byte* Product::packed_rows(std::int64_t strip, std::int64_t k) const {
     return work_ + static_cast<std::size_t>(elements) * kernel_.element_bytes;
 }
 
+// Of each token, where activations have four bits.
+float* Product::token_scales() const {
+    return reinterpret_cast<float*>(work_ + packed_bytes(kernel_, m_, weights_.k));
+}
+
 void Product::pack(int thread) const {
+    const bool four_bits = activations_ == Activations::a4;
+    float* values = scratch(thread).converted;
     const float* rows[64];
     for (std::int64_t strip = thread; strip < strips_; strip += threads_) {
         const std::int64_t first = strip * kernel_.strip;
         const std::int64_t count = std::min(kernel_.strip, m_ - first);
+        for (std::int64_t i = first; four_bits && i < first + count; ++i)
+            token_scales()[i] = a4_token_scale(reinterpret_cast<const float*>(rows_.row(i)), weights_.k);
         for (std::int64_t k = 0; k < weights_.k; k += depth_step_) {
-            for (std::int64_t i = 0; i < count; ++i)
+            const std::int64_t depth = std::min(depth_step_, weights_.k - k);
+            for (std::int64_t i = 0; i < count; ++i) {
                 rows[i] = reinterpret_cast<const float*>(rows_.row(first + i)) + k;
-            kernel_.pack_rows(rows, count, std::min(depth_step_, weights_.k - k), packed_rows(strip, k));
+                if (four_bits) {
+                    a4_round(rows[i], depth, token_scales()[first + i], values + i * depth);
+                    rows[i] = values + i * depth;
+                }
+            }
+            kernel_.pack_rows(rows, count, depth, packed_rows(strip, k));
         }
     }
 }
@@ -158,13 +180,13 @@ void Product::pack_weights(std::int64_t panel, std::int64_t k, std::int64_t coun
 }
 
 // Where the results of a whole tile go, as rows of `stride` values; null for a tile at an edge, or when rows
-// are not evenly spaced.
+// are not evenly spaced or wait for their token's scale.
 float* Product::place(std::int64_t strip, std::int64_t panel) const {
     const std::int64_t first_row = strip * kernel_.strip;
     const std::int64_t first = panel * kernel_.panel;
     const bool whole = first_row + kernel_.strip <= m_ && first + kernel_.panel <= weights_.count;
     const bool even = first_row / results_.count[0] == (first_row + kernel_.strip - 1) / results_.count[0] &&
-                      results_.stride[0] % sizeof(float) == 0;
+                      results_.stride[0] % sizeof(float) == 0 && activations_ == Activations::bf16;
     return whole && even ? reinterpret_cast<float*>(results_.row(first_row)) + first : nullptr;
 }
 
@@ -172,11 +194,18 @@ void Product::store(std::int64_t strip, std::int64_t panel, const float* tile) c
     const std::int64_t first_row = strip * kernel_.strip;
     const std::int64_t first = panel * kernel_.panel;
     const std::int64_t rows = std::min(kernel_.strip, m_ - first_row);
-    const auto bytes =
-        static_cast<std::size_t>(std::min(kernel_.panel, weights_.count - first)) * sizeof(float);
-    for (std::int64_t i = 0; i < rows; ++i)
-        std::memcpy(results_.row(first_row + i) + static_cast<std::size_t>(first) * sizeof(float),
-                    tile + i * kernel_.panel, bytes);
+    const std::int64_t columns = std::min(kernel_.panel, weights_.count - first);
+    for (std::int64_t i = 0; i < rows; ++i) {
+        std::byte* to = results_.row(first_row + i) + static_cast<std::size_t>(first) * sizeof(float);
+        const float* from = tile + i * kernel_.panel;
+        float scaled[max_panel];
+        if (activations_ == Activations::a4) {
+            for (std::int64_t j = 0; j < columns; ++j)
+                scaled[j] = from[j] * token_scales()[first_row + i];
+            from = scaled;
+        }
+        std::memcpy(to, from, static_cast<std::size_t>(columns) * sizeof(float));
+    }
 }
 
 void Product::run(std::int64_t task, int thread) const {

@@ -28,6 +28,9 @@ struct WeightRows {
     void (*to_float)(const void* blocks, float* weights, std::int64_t count) = nullptr;
 };
 
+// What activations are rounded to. `a4` is for NVFP4 weights: see activations_a4.h.
+enum class Activations { bf16, a4 };
+
 // FP32 rows along up to three dimensions.
 template <typename Byte> struct FloatRows {
     Byte* data = nullptr;
@@ -48,7 +51,8 @@ class Product {
   public:
     // results[m][n] = sum over k of rows[m][k] * weights[n][k]. `work` has work_size() bytes, any alignment.
     Product(const Kernel& kernel, const WeightRows& weights, const FloatRows<const std::byte>& rows,
-            const FloatRows<std::byte>& results, void* work, int threads);
+            const FloatRows<std::byte>& results, void* work, int threads,
+            Activations activations = Activations::bf16);
 
     // Bytes that a product of m rows, n columns and depth k needs.
     static std::size_t work_size(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -66,6 +70,7 @@ class Product {
     [[nodiscard]] std::byte* packed_rows(std::int64_t strip, std::int64_t k) const;
     void pack_weights(std::int64_t panel, std::int64_t k, std::int64_t count, std::byte* to,
                       float* converted) const;
+    [[nodiscard]] float* token_scales() const;
     [[nodiscard]] float* place(std::int64_t strip, std::int64_t panel) const;
     void store(std::int64_t strip, std::int64_t panel, const float* tile) const;
 
@@ -75,6 +80,7 @@ class Product {
     FloatRows<std::byte> results_;
     std::byte* work_;
     int threads_;
+    Activations activations_;
 
     std::int64_t m_;
     std::int64_t depth_step_; // K of a block

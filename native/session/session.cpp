@@ -3,6 +3,7 @@
 
 #include "error.h"
 #include "hook/product_hook.h"
+#include "kernels/choice.h"
 #include "model/library_log.h"
 
 #include <ggml-backend.h>
@@ -177,7 +178,8 @@ void Session::FreeContext::operator()(llama_context* context) const noexcept {
 
 Session::Session(const ModelParams& model, const ContextParams& context,
                  const std::function<bool(float)>& progress)
-    : loaded_(identities(model.paths)), model_(model, progress), params_(context), table_(model_.get()) {
+    : four_bits_(chosen_activations() == Activations::a4), loaded_(identities(model.paths)),
+      model_(model, progress), params_(context), table_(model_.get()) {
     const auto trained = static_cast<std::uint32_t>(std::max(llama_model_n_ctx_train(model_.get()), 1));
     if (params_.n_ctx == 0)
         params_.n_ctx = trained;
@@ -337,6 +339,9 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
     if (autocast && !report.used_prefiller)
         autocasting.emplace();
     report.used_autocast = autocasting.has_value();
+    std::optional<FourBitActivations> rounding;
+    if (four_bits_)
+        rounding.emplace();
 
     // Passes of nearly equal width: none is too narrow for prefill weights, and each hides as much reading.
     const std::uint32_t widest =

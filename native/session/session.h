@@ -148,6 +148,7 @@ class Session {
     void check_cancel() const;
     static bool on_node(ggml_tensor* node, bool ask, void* data) noexcept;
 
+    bool four_bits_;                   // of activations, while prompts are read
     std::vector<FileIdentity> loaded_; // the model's files, from before they were read
     Model model_;
     ContextParams params_;

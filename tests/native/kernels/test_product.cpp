@@ -84,7 +84,7 @@ Case make_case(const Shape& shape, bool nvfp4, std::size_t slack, unsigned seed)
 }
 
 std::vector<float> run(const Kernel& kernel, const Case& given, int thread_count, std::size_t misalign = 0,
-                       std::int64_t result_slack = 0) {
+                       std::int64_t result_slack = 0, Activations activations = Activations::bf16) {
     const auto& [m, n, k] = given.shape;
     const std::int64_t stride = n + result_slack;
     std::vector<float> results(static_cast<std::size_t>(m * stride), untouched);
@@ -107,7 +107,7 @@ std::vector<float> run(const Kernel& kernel, const Case& given, int thread_count
     std::barrier packed(thread_count);
     std::atomic<std::int64_t> next{0};
     const auto work_on = [&](int thread) {
-        const Product product(kernel, weights, rows, out, work.data() + misalign, thread_count);
+        const Product product(kernel, weights, rows, out, work.data() + misalign, thread_count, activations);
         product.pack(thread);
         packed.arrive_and_wait();
         product.begin();
@@ -299,5 +299,102 @@ TEST_CASE("batches of rows are addressed by their strides") {
             product.run(task, 0);
         product.end();
         CHECK(results == run(*kernel, given, 1));
+    }
+}
+
+namespace {
+
+// The nearest of `values`, a tie to the one at an even index.
+std::size_t nearest(const std::vector<double>& values, double wanted) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < values.size(); ++i) {
+        const double gain = std::abs(values[best] - wanted) - std::abs(values[i] - wanted);
+        if (gain > 0 || (gain == 0 && i % 2 == 0))
+            best = i;
+    }
+    return best;
+}
+
+// A token as GPUs with FP4 units round it: E2M1 under the best of five UE4M3 scales for each 16, under a
+// scale for the token.
+std::vector<double> four_bit(const float* token, std::int64_t k) {
+    const std::vector<double> e2m1{0, .5, 1, 1.5, 2, 3, 4, 6};
+    std::vector<double> scales;
+    for (int code = 0; code < 127; ++code)
+        scales.push_back(code < 8 ? code / 512.0 : std::ldexp(1 + code % 8 / 8.0, code / 8 - 7));
+    double largest = 0;
+    for (std::int64_t i = 0; i < k; ++i)
+        largest = std::max(largest, std::abs(static_cast<double>(token[i])));
+    const double token_scale = largest / (6 * 448);
+    std::vector<double> rounded;
+    for (std::int64_t first = 0; first < k; first += 16) {
+        double of_block = 0;
+        for (std::int64_t i = first; i < first + 16; ++i)
+            of_block = std::max(of_block, std::abs(token[i]) / token_scale);
+        const auto code = static_cast<int>(nearest(scales, of_block / 6));
+        double least = std::numeric_limits<double>::infinity();
+        std::vector<double> best;
+        for (const int offset : {0, -1, 1, -2, 2}) {
+            if (code + offset < 0 || code + offset > 126)
+                continue;
+            const double scale = scales[static_cast<std::size_t>(code + offset)];
+            double error = 0;
+            std::vector<double> tried;
+            for (std::int64_t i = first; i < first + 16; ++i) {
+                const double size = std::abs(token[i]) / token_scale;
+                const double found = scale > 0 ? e2m1[nearest(e2m1, size / scale)] * scale : 0;
+                error += (size - found) * (size - found);
+                tried.push_back(std::copysign(found * token_scale, token[i]));
+            }
+            if (error < least) {
+                least = error;
+                best = tried;
+            }
+        }
+        rounded.insert(rounded.end(), best.begin(), best.end());
+    }
+    return rounded;
+}
+
+} // namespace
+
+TEST_CASE("four-bit activations give the product of what they were rounded to") {
+    for (const Kernel* kernel : usable_kernels()) {
+        CAPTURE(kernel->name);
+        for (const Shape& shape : {Shape{1, 1, 64}, Shape{37, 70, 832}, Shape{19, 33, 1600}}) {
+            CAPTURE(shape.k);
+            Case given = make_case(shape, true, 4, 11);
+            for (std::int64_t i = 0; i < shape.k; i += 48) // some blocks of a token are much smaller
+                given.rows[static_cast<std::size_t>(i)] *= 100;
+            if (shape.m > 1) // one token has no size at all
+                std::fill_n(given.rows.begin() + given.row_stride, shape.k, 0.0F);
+            const std::vector<float> found = run(*kernel, given, 2, 3, 1, Activations::a4);
+            for (std::int64_t i = 0; i < shape.m; ++i) {
+                const std::vector<double> token = four_bit(given.rows.data() + i * given.row_stride, shape.k);
+                for (std::int64_t j = 0; j < shape.n; ++j) {
+                    double sum = 0;
+                    double size = 0;
+                    for (std::int64_t x = 0; x < shape.k && i != 1; ++x) {
+                        const double product = token[static_cast<std::size_t>(x)] *
+                                               given.weight_values[static_cast<std::size_t>(j * shape.k + x)];
+                        sum += product;
+                        size += std::abs(product);
+                    }
+                    const double error = std::abs(found[static_cast<std::size_t>(i * shape.n + j)] - sum);
+                    REQUIRE(error <= 1e-6 * size);
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("four-bit activations that are no number stay none, in their row alone") {
+    Case given = make_case({9, 20, 64}, true, 0, 3);
+    given.rows[4 * 64 + 7] = std::numeric_limits<float>::infinity();
+    for (const Kernel* kernel : usable_kernels()) {
+        CAPTURE(kernel->name);
+        const std::vector<float> found = run(*kernel, given, 1, 0, 0, Activations::a4);
+        for (std::size_t i = 0; i < found.size(); ++i)
+            REQUIRE(std::isnan(found[i]) == (i / 20 == 4));
     }
 }
