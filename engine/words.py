@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine import disk_words as disk
 from engine import settings_words as settings
 from engine.api.sentences import fill
+from engine.backends import words as backends
 from engine.bench import words as bench
 from engine.chat import words as chat
 from engine.doctor import words as doctor
@@ -21,6 +22,7 @@ from engine.server import words as server
 
 # One entry a code; `{name}` takes the error's data. Kept in one place for translation.
 SENTENCES: dict[str, str] = {
+    **backends.SENTENCES,
     **bench.SENTENCES,
     **chat.SENTENCES,
     **disk.SENTENCES,

@@ -17,6 +17,10 @@ SENTENCES = {
         "{compiler} cannot build even a one-line program ({detail}): repair it (Debian and "
         "Ubuntu: apt install g++) and run the same command again."
     ),
+    "cuda.missing": (
+        "The CUDA backend needs NVIDIA's compiler, nvcc, and it was not found: install the CUDA "
+        "toolkit (12.8 or newer), put its bin folder on PATH, and run the same command again."
+    ),
     "disk.full": (
         "The disk that holds {folder} is full or nearly so, and the set-up needs {needed}: free "
         "some space, or move the cache with TWOFOLD_CACHE, and run the same command again; what "
@@ -58,6 +62,16 @@ SENTENCES = {
     "step.failed": (
         "{step} failed ({detail}): run the same command again, and if it fails again please "
         "report {log}."
+    ),
+    "vulkan.headers_old": (
+        "The Vulkan backend needs Vulkan headers of {oldest} or newer and the SPIR-V headers, and "
+        "this system's are older or missing: install newer ones (Debian and Ubuntu: apt install "
+        "libvulkan-dev spirv-headers) and run the same command again."
+    ),
+    "vulkan.missing": (
+        "The Vulkan backend needs Vulkan's loader and the shader compiler glslc, and one was not "
+        "found: install them (Debian and Ubuntu: apt install libvulkan-dev glslc) and run the same "
+        "command again."
     ),
 }
 
