@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -21,6 +21,7 @@ from app.shell.collector import Collector
 from app.shell.context import Context
 from app.shell.model_loader import ModelLoader
 from app.shell.single import SingleWindow
+from app.shell.steps import Steps
 from app.shell.window import MainWindow
 from app.store.chats import ChatStore
 from app.store.owner import StoreOwner
@@ -63,6 +64,7 @@ class Application(QObject):
         self.window = self._make_window()
         self._collector.start()
         self._told: str | None = None
+        self._remaking: Steps | None = None
         self._closed = False
 
     def start(self) -> None:
@@ -73,30 +75,46 @@ class Application(QObject):
 
     def remake_window(self) -> None:
         """All pages anew, as a new language needs; the open chat stays open."""
+        if self._remaking is None and not self._closed:
+            self._remaking = Steps(self._remake(), self._remade, self, large=True)
+
+    def _remake(self) -> Iterator[None]:
+        """The old window stays in front until the new one is whole."""
         values = self.preferences.values
         set_language(values.language or system_language())
         old, chat = self.window, self.window.chat.chat
         old.remember_place()
-        old.close_pages()
         self.window = self._make_window()
+        yield
+        old.close_pages()
         if chat is not None:
             self.window.chat.open_chat(chat)
+        yield
         self.window.show()
+        yield
         old.closing.disconnect(self.close)
         old.close()
         old.deleteLater()
+
+    def _remade(self) -> None:
+        assert self._remaking is not None
+        self._remaking.deleteLater()
+        self._remaking = None
 
     def close(self) -> None:
         """Keeps everything, ends the engine, and waits for what runs."""
         if self._closed:
             return
         self._closed = True
+        if self._remaking is not None:
+            self._remaking.finish()
         self.window.close_pages()
         self.models.close()
         self.engine.close()
         self.store.close()
         self.background.close()
         self._collector.close()
+        theme().settle()
 
     def _make_window(self) -> MainWindow:
         window = MainWindow(self.context, self.loader)

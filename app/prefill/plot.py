@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import log10
 from typing import Any
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app.i18n import numbers, tr
@@ -63,13 +63,28 @@ class TimePlot(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._plot)
+        # A page that opens is resized several times in a row, and one drawing is enough.
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(0)
+        self._soon.timeout.connect(self._redraw)
         theme().changed.connect(self.redraw)
 
     def show_plan(self, plan: Plan, runs: Sequence[Run]) -> None:
-        self._plan, self._runs = plan, runs
-        self.redraw()
+        if (plan, runs) != (self._plan, self._runs):
+            self._plan, self._runs = plan, runs
+            self.redraw()
 
     def redraw(self) -> None:
+        """Soon, and only where somebody sees it."""
+        if self.isVisible():
+            self._soon.start()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.redraw()
+
+    def _redraw(self) -> None:
         """Draws everything anew: there is little of it."""
         self._item.clear()
         self._style()
@@ -185,8 +200,7 @@ class TimePlot(QWidget):
 
     def resizeEvent(self, event: object) -> None:
         del event
-        if self._plan is not None:
-            self.redraw()
+        self.redraw()
 
 
 def _short(seconds: float) -> str:

@@ -113,6 +113,7 @@ class SettingsView(Page):
         self.rows: dict[str, SettingRow] = {}
         self._sections: dict[str, QFrame] = {}
         self._adding: Steps | None = None
+        self._showing: Steps | None = None
         self.search = QLineEdit()
         self.search.setPlaceholderText(tr("settings.search"))
         self.search.setAccessibleName(tr("settings.search"))
@@ -157,14 +158,15 @@ class SettingsView(Page):
         self.search.setFocus()
 
     def close_page(self) -> None:
-        if self._adding is not None:
-            self._adding.stop()
+        for steps in (self._adding, self._showing):
+            if steps is not None:
+                steps.stop()
         super().close_page()
 
     @property
     def complete(self) -> bool:
-        """Whether all settings are there: rows are added bit by bit."""
-        return self._adding is None
+        """Whether all settings are there: rows are added, and shown, bit by bit."""
+        return self._adding is None and self._showing is None
 
     def show_entries(self, entries: Sequence[Entry]) -> None:
         """Rows that are there show the new value, others are added."""
@@ -182,19 +184,35 @@ class SettingsView(Page):
     def filter(self, typed: str) -> None:
         """Shows the settings that the typed words are in."""
         words = f"{tr('settings.privacy')} {tr('settings.privacy_words')}".casefold()
-        any_shown = all(word in words for word in typed.casefold().split())
-        self._privacy.setVisible(any_shown)
+        privacy = all(word in words for word in typed.casefold().split())
+        self._privacy.setVisible(privacy)
+        found = [item for item in self.rows.values() if item.entry.matches(typed)]
+        sections = {item.entry.section for item in found}
+        for item in self.rows.values():
+            if item not in found:
+                item.hide()
         for section, card in self._sections.items():
-            rows = [item for item in self.rows.values() if item.entry.section == section]
-            shown = False
-            for item in rows:
-                matches = item.entry.matches(typed)
-                item.setVisible(matches)
-                item.show_rule(shown)
-                shown = shown or matches
-            card.setVisible(shown)
-            any_shown = any_shown or shown
-        self.nothing.setVisible(bool(self.rows) and not any_shown)
+            card.setVisible(section in sections and card.isVisibleTo(self))
+        self.nothing.setVisible(bool(self.rows) and not found and not privacy)
+        if self._showing is not None:
+            self._showing.stop()
+            self._showing.deleteLater()
+        self._showing = Steps(self._show(found), self._shown, self)
+
+    def _show(self, found: Sequence[SettingRow]) -> Iterator[None]:
+        """Bit by bit: showing all at once is a pause."""
+        before = ""
+        for item in found:
+            item.show_rule(item.entry.section == before)
+            before = item.entry.section
+            item.show()
+            self._sections[before].show()
+            yield
+
+    def _shown(self) -> None:
+        assert self._showing is not None
+        self._showing.deleteLater()
+        self._showing = None
 
     def _add(self, entries: Sequence[Entry]) -> Iterator[None]:
         typed = self.search.text()

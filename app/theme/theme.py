@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QPalett
 from PySide6.QtWidgets import QApplication
 
 from app.theme.accents import accented
+from app.theme.restyle import Restyling
 from app.theme.stylesheet import stylesheet
 from app.theme.tokens import DARK, LIGHT, TYPE, Colours
 
@@ -19,7 +20,7 @@ Mode = Literal["system", "light", "dark"]
 
 
 class Theme(QObject):
-    """`changed` is sent after new colours or sizes are in force."""
+    """`changed` is sent after new colours or sizes are in force for all that is on the screen."""
 
     changed = Signal()
 
@@ -28,6 +29,7 @@ class Theme(QObject):
         self._mode: Mode = "system"
         self._scale = 1.0
         self._accent = "indigo"
+        self._restyling: Restyling | None = None
         self._images = tempfile.TemporaryDirectory(prefix="twofold-theme-")
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_changed)
 
@@ -73,6 +75,11 @@ class Theme(QObject):
         self._accent = accent or self._accent
         self._put_in_force()
 
+    def settle(self) -> None:
+        """Gives every widget the look in force at once, also those that nobody sees yet."""
+        if self._restyling is not None:
+            self._restyling.settle()
+
     def _system_changed(self) -> None:
         if self._mode == "system":
             self._put_in_force()
@@ -101,15 +108,15 @@ class Theme(QObject):
         }.items():
             palette.setColor(role, QColor(colour))
         application.setPalette(palette)
-        application.setStyleSheet(
-            stylesheet(
-                colours,
-                scale=self._scale,
-                arrow_down=self._image("chevron-down"),
-                check=self._image("check", "on_prefill"),
-            )
+        sheet = stylesheet(
+            colours,
+            scale=self._scale,
+            arrow_down=self._image("chevron-down"),
+            check=self._image("check", "on_prefill"),
         )
-        self.changed.emit()
+        if self._restyling is None:
+            self._restyling = Restyling(application)
+        self._restyling.begin(sheet, self.changed.emit)
 
     def _image(self, name: str, token: str = "text_2") -> str:
         """An icon as a file, for the stylesheet, which takes nothing else."""

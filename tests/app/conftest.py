@@ -16,11 +16,13 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.engine_client.client import EngineClient
+from app.engine_client.client import Connection, EngineClient
 from app.i18n import set_language
 from app.main import Application
 from app.preferences import PreferencesFile
+from app.screenshots import StillEngine, sample_model
 from app.store.chats import ChatStore
+from engine.api.engine import EngineState
 from tests.support.fake_engine import FakeEngine
 from tests.support.watchdog import Watchdog
 
@@ -107,6 +109,23 @@ def ready_app(make_app: MakeApp, fake: FakeEngine, qtbot: QtBot) -> Application:
     application = make_app()
     qtbot.waitUntil(lambda: application.engine.state.status == "ready", timeout=10_000)
     return application
+
+
+@pytest.fixture
+def still_app(tmp_path: Path, qtbot: QtBot) -> Generator[Application]:
+    """The window beside an engine that stands still, with a model in it."""
+    application = Application(data=tmp_path, config=tmp_path, make_engine=StillEngine)
+    application.start()
+    engine = application.engine
+    assert isinstance(engine, StillEngine)
+    engine.put(Connection.CONNECTED, EngineState(status="ready", model=sample_model()))
+    application.window.resize(1180, 780)
+    yield application
+    application.window.close()
+    application.close()
+    application.window.deleteLater()
+    application.deleteLater()
+    qtbot.wait(10)
 
 
 @pytest.fixture

@@ -55,13 +55,18 @@ def test_every_setting_has_a_title_and_a_hint_in_every_language(language: Any) -
             assert entry.choice_words(choice) != choice, f"{entry.name}: {choice} has no words"
 
 
-def test_search_leaves_what_has_the_words_and_says_when_nothing_has(page: SettingsView) -> None:
+def test_search_leaves_what_has_the_words_and_says_when_nothing_has(
+    page: SettingsView, qtbot: QtBot
+) -> None:
     page.search.setText("port listen")
-    assert [name for name, row in page.rows.items() if not row.isHidden()] == ["server.port"]
+    qtbot.waitUntil(lambda: page.complete)
+    assert [name for name, row in page.rows.items() if row.isVisible()] == ["server.port"]
     page.search.setText("xyzzy")
     assert not page.nothing.isHidden()
+    assert not any(row.isVisible() for row in page.rows.values())
     page.search.clear()
-    assert all(not row.isHidden() for row in page.rows.values())
+    qtbot.waitUntil(lambda: page.complete)
+    assert all(row.isVisible() for row in page.rows.values())
 
 
 def test_a_number_goes_to_the_engine_and_a_restart_is_asked_for(

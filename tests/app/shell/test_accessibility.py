@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -12,34 +11,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.engine_client.client import Connection
 from app.main import Application
 from app.prefill.prefill_view import PrefillView
-from app.screenshots import StillEngine, sample_model
 from app.settings.settings_view import SettingsView
 from app.shell.pages import PAGES
 from app.theme.theme import theme
-from engine.api.engine import EngineState
 from tests.app.shell.test_window import controls
 
 MOST_TABS = 400
-
-
-@pytest.fixture
-def window(tmp_path: Path, qtbot: QtBot) -> Generator[Application]:
-    """The window beside an engine that stands still, with a model in it."""
-    application = Application(data=tmp_path, config=tmp_path, make_engine=StillEngine)
-    application.start()
-    engine = application.engine
-    assert isinstance(engine, StillEngine)
-    engine.put(Connection.CONNECTED, EngineState(status="ready", model=sample_model()))
-    application.window.resize(1180, 780)
-    yield application
-    application.window.close()
-    application.close()
-    application.window.deleteLater()
-    application.deleteLater()
-    qtbot.wait(10)
 
 
 def open_page(application: Application, page: str, qtbot: QtBot) -> None:
@@ -71,10 +50,10 @@ def _parents(widget: QWidget) -> Generator[QWidget]:
 
 @pytest.mark.parametrize("page", [page.id for page in PAGES])
 def test_every_control_of_a_page_has_a_name_and_a_role_and_tab_reaches_it(
-    window: Application, page: str, qtbot: QtBot
+    still_app: Application, page: str, qtbot: QtBot
 ) -> None:
-    open_page(window, page, qtbot)
-    found = controls(window.window)
+    open_page(still_app, page, qtbot)
+    found = controls(still_app.window)
     assert len(found) > 8
     for widget in found:
         told = QAccessible.queryAccessibleInterface(widget)
@@ -83,7 +62,7 @@ def test_every_control_of_a_page_has_a_name_and_a_role_and_tab_reaches_it(
     wanted = {id(widget) for widget in found if widget.isEnabled()}
     reached: set[int] = set()
     for _ in range(MOST_TABS):
-        focus = window.window.focusWidget() or window.window
+        focus = still_app.window.focusWidget() or still_app.window
         reached.add(id(focus))
         if focus.focusProxy() is not None:
             reached.add(id(focus.focusProxy()))
@@ -105,14 +84,14 @@ def in_group(widget: QWidget) -> bool:
 @pytest.mark.parametrize("page", [page.id for page in PAGES])
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 def test_no_words_of_a_page_are_wider_than_their_control(
-    window: Application, page: str, scale: float, qtbot: QtBot
+    still_app: Application, page: str, scale: float, qtbot: QtBot
 ) -> None:
     """At the largest font, too."""
     theme().apply(mode="light", scale=scale)
     try:
-        open_page(window, page, qtbot)
+        open_page(still_app, page, qtbot)
         narrow: list[str] = []
-        for button in window.window.findChildren(QAbstractButton):
+        for button in still_app.window.findChildren(QAbstractButton):
             if button.isVisible() and button.text() and "…" not in button.text():
                 needed = button.fontMetrics().horizontalAdvance(button.text().replace("&", ""))
                 if button.width() < needed:

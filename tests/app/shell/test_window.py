@@ -137,7 +137,7 @@ def test_a_new_language_and_theme_take_effect_at_once_and_keep_the_chat(
     ready_app.preferences.save()
     theme().apply(mode="dark")
     ready_app.remake_window()
-    assert ready_app.window.sidebar.view.new_chat.text() == "새 대화"
+    qtbot.waitUntil(lambda: ready_app.window.sidebar.view.new_chat.text() == "새 대화")
     qtbot.waitUntil(lambda: ready_app.window.chat.chat == chat)
     assert theme().is_dark
     theme().apply(mode="light")
