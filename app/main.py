@@ -73,6 +73,17 @@ class Application(QObject):
         QTimer.singleShot(0, self, self.engine.start)
         self.store.ask(_opened, self._on_opened)
 
+    def come_forward(self, model: str = "") -> None:
+        """Another start asks for the window, and perhaps to open a model in it."""
+        self.window.come_forward()
+        if model:
+            self.open_model(model)
+
+    def open_model(self, model: str) -> None:
+        """Loads a model that somebody opened from outside; the engine says if it cannot be."""
+        self.loader.load(Path(model))
+        self.window.show_page("chat")
+
     def remake_window(self) -> None:
         """All pages anew, as a new language needs; the open chat stays open."""
         if self._remaking is None and not self._closed:
@@ -141,13 +152,15 @@ def _opened(store: ChatStore) -> Opened:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Runs until the window is closed. A second start only brings the first window forward."""
+    """Runs until the window is closed. A second start only brings the first window forward. A
+    model among the arguments is opened in it."""
     application = QApplication(["twofold", *arguments])
     application.setApplicationName("Twofold")
     application.setDesktopFileName("twofold")
     application.setStyle("Fusion")
     single = SingleWindow(data_folder())
-    if not single.is_first():
+    model = next((str(Path(one).absolute()) for one in arguments if one.endswith(".gguf")), "")
+    if not single.is_first(model):
         return 0
 
     # Qt's loop does not let Python see Ctrl+C; a glance now and then does.
@@ -159,7 +172,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     glance.timeout.connect(lambda: None)
     glance.start(500)
     window = Application(data=data_folder(), config=config_folder())
-    single.asked.connect(lambda: window.window.come_forward())
+    single.asked.connect(window.come_forward)
+    if model:
+        window.open_model(model)
     window.start()
     try:
         return application.exec()

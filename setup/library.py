@@ -124,7 +124,7 @@ def make(context: Context, compiler: Compiler) -> None:
 
     Raises SetupError library.unfit if neither recipe gives one.
     """
-    _fetch_sources(context)
+    fetch_sources(context)
     verdict: dict[str, Any] = {}
     for recipe in recipes(context.pins("llama"), compiler):
         folder = context.cache / "library" / recipe.key
@@ -183,7 +183,8 @@ def build_path(context: Context) -> str:
     return f"{context.venv / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
 
 
-def _fetch_sources(context: Context) -> None:
+def fetch_sources(context: Context) -> None:
+    """Unpacks the pinned source distribution into the cache, once."""
     target = sources(context)
     if target.exists():
         return

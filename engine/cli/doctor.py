@@ -69,6 +69,8 @@ def show(found: Report, console: Console) -> None:
         build = library.build
         table.add_row("Library build", f"{build.name}, {build.compiler}")
         table.add_row("Build flags", f"{build.cxxflags} {build.cmake_args}".strip())
+    if library.cpu_variant:
+        table.add_row("CPU variant", library.cpu_variant)
     if library.system_info:
         table.add_row("Library says", library.system_info.strip(" |"))
     for buffer in dict.fromkeys(kernel.buffer for kernel in library.kernels):

@@ -90,6 +90,8 @@ class Library(BaseModel):
     commit: str | None
     build: LibraryBuild | None
     system_info: str | None
+    # The CPU backend's variant in use; empty where the library has one alone.
+    cpu_variant: str = ""
     kernels: list[Kernel]
 
 
@@ -149,7 +151,7 @@ def report() -> Report:
         python=platform.python_version(),
         python_path=sys.executable,
         machine=_machine(),
-        library=_library(checked),
+        library=_library(checked, native.native().cpu_variant() if own_kernels else ""),
         own_kernels=own_kernels,
         devices=checked.get("devices", []),
         folders=folders,
@@ -167,7 +169,7 @@ def _loading_problems() -> list[TwofoldError]:
     return []
 
 
-def _library(checked: dict[str, Any]) -> Library:
+def _library(checked: dict[str, Any], variant: str) -> Library:
     try:
         version = importlib.metadata.version("llama-cpp-python")
     except importlib.metadata.PackageNotFoundError:
@@ -178,6 +180,7 @@ def _library(checked: dict[str, Any]) -> Library:
         commit=checked.get("commit"),
         build=_build(),
         system_info=checked.get("system_info"),
+        cpu_variant=variant,
         kernels=checked.get("kernels", []),
     )
 

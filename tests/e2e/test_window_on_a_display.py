@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +16,13 @@ import pytest
 
 from engine.demo import demo_prefiller
 from engine.paths import demo_model
+from tests.support.display import display
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
     pytest.mark.skipif(sys.platform != "linux", reason="Xvfb is for Linux"),
 ]
-
-
-@contextmanager
-def display() -> Iterator[str]:
-    server = shutil.which("Xvfb")
-    assert server, "install the package xvfb"
-    read, write = os.pipe()
-    process = subprocess.Popen(
-        [server, "-displayfd", str(write), "-screen", "0", "1400x900x24", "-nolisten", "tcp"],
-        pass_fds=(write,), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    os.close(write)
-    try:
-        with os.fdopen(read) as numbers:
-            yield f":{numbers.readline().strip()}"
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def play(part: str, home: Path, screen: str, *, ends_with: int = 0) -> dict[str, Any]:

@@ -149,8 +149,9 @@ def test_a_second_start_makes_the_first_window_come_forward(tmp_path: Path, qtbo
 
     first, second = SingleWindow(tmp_path), SingleWindow(tmp_path)
     assert first.is_first()
-    with qtbot.waitSignal(first.asked):
-        assert not second.is_first()
+    with qtbot.waitSignal(first.asked) as asked:
+        assert not second.is_first("/models/a.gguf")
+    assert asked.args == ["/models/a.gguf"], "the model that the second start was to open"
     first.close()
     third = SingleWindow(tmp_path)
     assert third.is_first()

@@ -60,7 +60,7 @@ def builds(context: Context, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         wheel.touch()
         return wheel
 
-    monkeypatch.setattr(library, "_fetch_sources", lambda _: None)
+    monkeypatch.setattr(library, "fetch_sources", lambda _: None)
     monkeypatch.setattr(library, "_build", build)
     monkeypatch.setattr(context, "run", lambda *_, **__: "")
     return built
@@ -176,7 +176,7 @@ def test_sources_are_unpacked_without_histories_and_appear_whole(
         return Path(packed.replace(folder / "sdist.tar.gz"))
 
     monkeypatch.setattr(library, "download", download)
-    library._fetch_sources(context)  # pyright: ignore[reportPrivateUsage]
+    library.fetch_sources(context)
     found = library.sources(context)
     assert (found / "vendor" / "llama.h").read_text(encoding="utf-8") == "a header"
     assert not (found / ".git").exists()

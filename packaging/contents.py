@@ -1,0 +1,72 @@
+"""What the package holds on each system, and what it leaves out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Any
+
+IDENTIFIER = "app.twofold.Twofold"
+PACKAGES = ("app", "engine", "keyring", "rich._unicode_data")
+# Imported by name at run time, where no analysis sees it.
+LOADED_BY_NAME = [
+    "engine._native",
+    "llama_cpp",
+    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.lifespan.on",
+]
+DATA_OF = ("app", "latex2mathml", "ziamath", "ziafont", "pyqtgraph")
+METADATA_OF = ("twofold", "llama-cpp-python", "keyring", "huggingface-hub")
+EXCLUDED = [
+    "tkinter", "unittest", "pydoc", "pytest", "setuptools", "pip", "IPython", "matplotlib", "scipy",
+    "PySide6.QtQml", "PySide6.QtQuick", "PySide6.QtOpenGL", "PySide6.QtOpenGLWidgets",
+    "PySide6.QtTest", "PySide6.QtSql", "PySide6.QtPrintSupport", "PySide6.QtDesigner",
+    "llama_cpp.server",
+]  # fmt: skip
+
+# The system has these, and other parts of it rely on having the same ones: the C++ runtime is
+# shared with graphics drivers, the others with the desktop.
+OF_THE_SYSTEM = re.compile(
+    r"lib(stdc\+\+|gcc_s|c|m|dl|pthread|rt|util|resolv|z|bz2|lzma|zstd|expat|uuid|crypt"
+    r"|fontconfig|freetype|png16|harfbuzz|graphite2|brotli\w*|dbus-1|systemd|cap|gcrypt|gpg-error"
+    r"|lz4|glib-2\.0|gthread-2\.0|gobject-2\.0|gio-2\.0|gmodule-2\.0|pcre2-8|pcre|selinux|mount"
+    r"|blkid|X11|X11-xcb|Xau|Xdmcp|Xext|xcb|EGL|GL|GLX|GLdispatch|OpenGL|drm|gbm|bsd|md"
+    r"|com_err|gssapi_krb5|k5crypto|keyutils|krb5|krb5support"
+    r"|wayland-\w+)\.so(\.[\d.]+)?$"
+)
+# The analysis finds the library's parts a second time, beside their place in llama_cpp/lib.
+_TWICE = re.compile(r"lib(llama|ggml)[\w-]*\.(so|dylib)[\d.]*$")
+# Qt's plugins that a window of ours never loads, and its own translations: the texts are ours.
+_UNUSED_QT = re.compile(
+    r"PySide6/Qt/(translations|qml|metatypes|libexec)/"
+    r"|PySide6/Qt/plugins/(platforms/libq(vnc|linuxfb|eglfs|minimalegl|vkkhrdisplay|minimal)\b"
+    r"|platformthemes/libqgtk3|egldeviceintegrations|generic|networkinformation|printsupport|sqldrivers|qmltooling"
+    r"|qmllint|designer|assetimporters|sceneparsers|geometryloaders|scxmldatamodel"
+    r"|imageformats/libq(tiff|webp|tga|wbmp|icns|pdf)\b)"
+    r"|(PySide6/Qt/lib/)?libQt6(Qml|Quick|Pdf|VirtualKeyboard|EglFS\w*|Sql|Test|PrintSupport|Designer)"
+)
+_TESTS = re.compile(r"(^|/)(tests?|testing|examples)/")
+
+
+def is_wanted(place: str) -> bool:
+    """Whether a file goes into the folder at `place`, as PyInstaller names it."""
+    path = place.replace("\\", "/")
+    if "/" not in path and (OF_THE_SYSTEM.match(path) or _TWICE.match(path)):
+        return False
+    if path.endswith((".pyi", ".h", ".hpp", ".cmake", ".pc", "direct_url.json", "RECORD")):
+        return False
+    if PurePosixPath(path).name in ("INSTALLER", "REQUESTED"):
+        return False
+    return not (_UNUSED_QT.search(path) or _TESTS.search(path))
+
+
+def info_plist(version: str) -> dict[str, Any]:
+    """What macOS is told of the program."""
+    return {
+        "CFBundleDisplayName": "Twofold",
+        "CFBundleShortVersionString": version,
+        "CFBundleVersion": version,
+        "LSMinimumSystemVersion": "13.0",
+        "LSApplicationCategoryType": "public.app-category.productivity",
+        "NSHighResolutionCapable": True,
+    }
