@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication
 from app.engine_client.client import EngineClient
 from app.engine_client.models import Models
 from app.i18n import set_language, system_language, tr
+from app.i18n.reasons import in_language
 from app.preferences import PreferencesFile
 from app.shell.background import Background
 from app.shell.collector import Collector
@@ -141,7 +142,7 @@ class Application(QObject):
     def _on_store_error(self, error: BaseException) -> None:
         if not isinstance(error, TwofoldError):
             raise error
-        words = tr(f"errors.{error.code}", **error.data)
+        words = tr(f"errors.{error.code}", **in_language(error.data))
         if words != self._told:
             self._told = words
             self.window.notify(words)

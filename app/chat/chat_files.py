@@ -9,6 +9,8 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.chat.conversation import as_markdown
 from app.i18n import numbers, tr
+from app.i18n.reasons import in_language
+from app.i18n.reasons import reason as cause
 from app.shell.context import Context
 from app.store.chats import ChatStore
 from app.store.exchange import ChatsFile, WholeChat, read_chats
@@ -89,10 +91,10 @@ class ChatFiles(QObject):
 
         def failed(error: Exception) -> None:
             if isinstance(error, TwofoldError):
-                words = tr(f"errors.{error.code}", path=str(path), **error.data)
+                words = tr(f"errors.{error.code}", path=str(path), **in_language(error.data))
             elif isinstance(error, OSError):
                 reason = error.strerror or str(error)
-                words = tr("errors.chats_file.unreadable", path=str(path), reason=reason)
+                words = tr("errors.chats_file.unreadable", path=str(path), reason=cause(reason))
             else:
                 raise error
             self._context.notify(words)
@@ -135,7 +137,7 @@ class ChatFiles(QObject):
             if not isinstance(error, OSError):
                 raise error
             reason = error.strerror or str(error)
-            self._context.notify(tr("errors.export.failed", path=str(path), reason=reason))
+            self._context.notify(tr("errors.export.failed", path=str(path), reason=cause(reason)))
 
         words = tr("sidebar.exported", count=numbers.count(count), path=str(path))
         self._context.background.run(work, lambda _: self._context.notify(words), failed)

@@ -12,6 +12,7 @@ from app.chat.attachments import read
 from app.chat.composer_view import ComposerView
 from app.chat.conversation import ANSWER_RESERVE, estimated_tokens, with_attachments
 from app.i18n import numbers, tr
+from app.i18n.reasons import in_language
 from app.shell.context import Context
 from app.store.records import Attachment, Draft
 from engine.api.engine import TokenCount
@@ -137,7 +138,7 @@ class ComposerController(QObject):
                 self._changed()
                 if not isinstance(error, TwofoldError):
                     raise error
-                self._context.notify(tr(f"errors.{error.code}", **error.data))
+                self._context.notify(tr(f"errors.{error.code}", **in_language(error.data)))
 
             self._context.background.run(lambda path=path: read(path), done, failed)
         self._show_files()

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.i18n import tr
 from app.i18n.catalogue import engine_sentence, has
+from app.i18n.reasons import in_language
 from engine.api.failure import Failure
 from engine.api.sentences import fill
 
@@ -17,7 +18,9 @@ ENGINE_ANSWER = "window.engine_answer"
 
 def failure(code: str, *, log: tuple[str, ...] = (), **data: Any) -> Failure:
     """A failure with a sentence of the window's own."""
-    return Failure(code=code, sentence=tr(f"errors.{code}", **data), data=data, log=log)
+    return Failure(
+        code=code, sentence=tr(f"errors.{code}", **in_language(data)), data=data, log=log
+    )
 
 
 def sentence(problem: Failure) -> str:
@@ -32,6 +35,6 @@ def said(code: str, data: dict[str, Any], as_sent: str) -> str:
     if template is None:
         return as_sent
     try:
-        return fill(template, data)
+        return fill(template, in_language(data))
     except (KeyError, IndexError, ValueError):
         return as_sent  # its data is not what the catalogue expects
