@@ -10,6 +10,7 @@ from engine.bench import words as bench
 from engine.chat import words as chat
 from engine.doctor import words as doctor
 from engine.downloads import words as downloads
+from engine.drafts import words as drafts
 from engine.errors import TwofoldError
 from engine.gguf import words as gguf
 from engine.kernels import words as kernels
@@ -28,6 +29,7 @@ SENTENCES: dict[str, str] = {
     **disk.SENTENCES,
     **doctor.SENTENCES,
     **downloads.SENTENCES,
+    **drafts.SENTENCES,
     **gguf.SENTENCES,
     **kernels.SENTENCES,
     **library.SENTENCES,

@@ -24,7 +24,7 @@ _VERSION = 3
 _MARGIN = 16 << 20  # bytes left free on the disk
 
 MetadataScalar = str | int | float
-MetadataValue = MetadataScalar | Sequence[str] | Sequence[int]
+MetadataValue = MetadataScalar | Sequence[str] | Sequence[int] | Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def header(metadata: Mapping[str, MetadataValue], tensors: Sequence[PlannedTenso
     """A GGUF header, padded to where the first tensor starts.
 
     Its length depends on names and strings only, so that numbers can be set in a second writing.
-    Texts become strings, truths bools, whole numbers u32, others f32; those in a list i32.
+    Texts become strings, truths bools, whole numbers u32, others f32; those in a list i32 or f32.
     Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
     """
     keys = {**metadata, ALIGNMENT_KEY: ALIGNMENT}
@@ -80,11 +80,13 @@ def _scalar(value: MetadataScalar) -> bytes:
     return struct.pack("<If", ValueType.FLOAT32, value)
 
 
-def _array(values: Sequence[str] | Sequence[int]) -> bytes:
+def _array(values: Sequence[str] | Sequence[int] | Sequence[float]) -> bytes:
     """Of strings where it holds any; an empty one is of strings too."""
     texts = [_string(value) for value in values if isinstance(value, str)]
     if len(texts) == len(values):
         body, item = b"".join(texts), ValueType.STRING
+    elif any(isinstance(value, float) for value in values):
+        body, item = struct.pack(f"<{len(values)}f", *values), ValueType.FLOAT32
     else:
         body, item = struct.pack(f"<{len(values)}i", *values), ValueType.INT32
     return struct.pack("<IIQ", ValueType.ARRAY, item, len(values)) + body

@@ -1,0 +1,1 @@
+"""A tiny target and drafters that were really trained for it."""

@@ -1,0 +1,31 @@
+"""The drafter command: what it prints, and that it converts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from typer.testing import CliRunner
+
+from engine.cli import draft as command
+from engine.gguf.splits import open_model
+from tests.support.drafts import shapes
+from tests.support.drafts.checkpoints import write_checkpoint
+
+
+def test_convert_writes_the_file_and_says_where(tmp_path: Path) -> None:
+    weights = {
+        f"medusa.{head}.{name}": np.ones(shape, np.float32)
+        for head in range(shapes.MEDUSA_HEADS)
+        for name, shape in {"0.weight": (8, 8), "0.bias": (8,), "output.weight": (5, 8)}.items()
+    }
+    folder, out = write_checkpoint(tmp_path / "in", "medusa", weights), tmp_path / "out.gguf"
+    done = CliRunner().invoke(command.app, ["convert", str(folder), str(out)])
+    assert (done.exit_code, done.stdout) == (0, f"{out}\n")
+    assert open_model(out).metadata["medusa.vocab_size"] == 5
+    again = ["convert", str(folder), str(out), "--force", "--json"]
+    facts = json.loads(CliRunner().invoke(command.app, again).stdout)
+    assert facts["method"] == "medusa"
+    assert facts["bytes"] == out.stat().st_size
+    assert facts["tensors"] == len(weights)
