@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from types import ModuleType
 
+from engine import pinned
 from engine.errors import TwofoldError
 
 # Threads that wait for each other spin this often before they sleep. OpenMP's default spins for
@@ -32,9 +33,8 @@ class LibraryWrongVersion(TwofoldError):
 
 def pinned_version() -> str:
     """The llama-cpp-python version that this package was built for, from its own metadata."""
-    for requirement in importlib.metadata.requires("twofold") or []:
-        if requirement.startswith("llama-cpp-python=="):
-            return requirement.split("==")[1].split(";")[0].strip()
+    if found := pinned.version():
+        return found
     raise LibraryMissing(wanted="a pinned version")
 
 
@@ -54,7 +54,10 @@ def native() -> ModuleType:
     several variants, the best for this processor is opened, or the one that
     `TWOFOLD_CPU_VARIANT` names. The library is opened by the path that
     `llama_cpp` itself uses, so that a later import of it finds this copy and not a second one.
+    GPU backends that are installed and pass their self-check are registered with it.
     """
+    from engine.backends.registration import register_backends  # which needs this module
+
     folder = library_folder()
     wanted = pinned_version()
     found = importlib.metadata.version("llama-cpp-python")
@@ -64,8 +67,9 @@ def native() -> ModuleType:
     if not library.exists():
         raise LibraryMissing(wanted=pinned_version())
     os.environ.setdefault("GOMP_SPINCOUNT", OPENMP_SPIN_COUNT)  # read when OpenMP loads
-    ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    handle = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     module = importlib.import_module("engine._native")
     module.require_pinned_library()
     module.load_cpu_backend(str(folder), os.environ.get("TWOFOLD_CPU_VARIANT", ""))
+    register_backends(handle)
     return module

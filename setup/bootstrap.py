@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from setup import checks, demo_model, doctest_header, environment, extension, library
+from setup import backends, checks, demo_model, doctest_header, environment, extension, library
 from setup.compiler import find_compiler
 from setup.context import Context, cache_folder
 from setup.locks import locked
@@ -57,6 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     needs = needs_of(arguments)
     try:
         set_up(context, needs)
+        arguments = build_backend(context, arguments)
         if needs.developing:
             return checks.main(context, fast="--fast" in arguments)
     except KeyboardInterrupt:
@@ -78,6 +79,20 @@ def _hand_over(context: Context, needs: Needs, arguments: Sequence[str]) -> NoRe
         os.environ["PYTHONPATH"] = str(ROOT)  # the package itself may not be installed yet
     start = [str(context.python), "-P", "-m", "engine.cli", *arguments]
     os.execv(start[0], start)
+
+
+def build_backend(context: Context, arguments: Sequence[str]) -> Sequence[str]:
+    """Builds what `backend build NAME` names; the command is then to install that file."""
+    if list(arguments[:2]) != ["backend", "build"] or "--help" in arguments:
+        return arguments
+    names = [part for part in arguments[2:] if not part.startswith("-")]
+    if names[:1] and names[0] in backends.KINDS:
+        wanted = [part.partition("=")[2] for part in arguments if "--architectures=" in part]
+        file = backends.make(
+            context, find_compiler(), names[0], architectures=wanted[0] if wanted else None
+        )
+        return ["backend", "install", str(file)]
+    raise SetupError("backend.unknown", names=", ".join(backends.KINDS))
 
 
 def set_up(context: Context, needs: Needs) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 SENTENCES = {
+    "backend.unknown": (
+        "./twofold backend build wants the name of one backend, and knows {names}: for any "
+        "graphics card, ./twofold backend build vulkan."
+    ),
     "compiler.missing": (
         "No C++ compiler was found, and Twofold builds its engine for this very machine: install "
         "one (Debian and Ubuntu: apt install g++) and run the same command again."

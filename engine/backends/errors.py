@@ -41,7 +41,7 @@ class BackendNotFound(TwofoldError):
     code = "backend.not_found"
 
 
-class BackendLoadFailed(TwofoldError):
-    """The library could not open it. Data: `name`, `reason`."""
+class BackendBuildElsewhere(TwofoldError):
+    """Only the set-up, in a checkout, builds. Data: `name`."""
 
-    code = "backend.load_failed"
+    code = "backend.build_elsewhere"

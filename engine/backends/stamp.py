@@ -52,15 +52,11 @@ def read_stamp(path: Path) -> Stamp:
         raise BackendNotALibrary(path=str(path)) from error
 
 
-def require_match(path: Path, commit: str, version: str) -> Stamp:
+def require_match(path: Path, version: str) -> Stamp:
     """Raises BackendWrongVersion too, if the file is for another library than the pinned one."""
     stamp = read_stamp(path)
-    if (stamp.commit, stamp.version) != (commit, version):
-        raise BackendWrongVersion(
-            path=str(path),
-            found=f"{stamp.version} ({stamp.commit})",
-            wanted=f"{version} ({commit})",
-        )
+    if stamp.version != version:
+        raise BackendWrongVersion(path=str(path), found=stamp.version, wanted=version)
     return stamp
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from engine.api.backends import BackendInfo
+from engine.api.sentences import fill
+
 SENTENCES: dict[str, str] = {
     "backend.not_readable": "{path} cannot be read ({reason}), so no backend is installed.",
     "backend.not_a_library": (
@@ -23,8 +26,43 @@ SENTENCES: dict[str, str] = {
     "backend.not_found": (
         "No backend named {name} is installed: ./twofold backend list shows those that are."
     ),
-    "backend.load_failed": (
-        "The library could not open the backend {name} ({reason}), so the graphics card is not "
-        "used: ./twofold backend list says more."
+    "backend.build_elsewhere": (
+        "Backends are built from Twofold's sources: run ./twofold backend build {name} in a "
+        "checkout, and install the file that it names with backend install."
     ),
 }
+
+# What the self-check may find; `{name}` and `{detail}` are the backend's.
+REASONS: dict[str, str] = {
+    "crashed": (
+        "The self-check of {name} ended by itself ({detail}), so it is not used: update the "
+        "graphics driver, then run ./twofold backend check {name}."
+    ),
+    "timeout": (
+        "The self-check of {name} did not end ({detail}), so it is not used: update the graphics "
+        "driver, then run ./twofold backend check {name}."
+    ),
+    "wrong_values": (
+        "{name} computes wrongly ({detail}), so it is not used: update the graphics driver, then "
+        "run ./twofold backend check {name}."
+    ),
+    "no_driver": (
+        "{name} needs what this machine does not have ({detail}), so it is not used: install the "
+        "graphics driver, then run ./twofold backend check {name}."
+    ),
+    "no_device": (
+        "{name} found no device that it can use, so it is not used: check that the card is in "
+        "place and its driver is installed, then run ./twofold backend check {name}."
+    ),
+    "not_loaded": (
+        "{name} could not be opened ({detail}), so it is not used: build it anew with ./twofold "
+        "backend build {name}."
+    ),
+}
+
+
+def reason(info: BackendInfo) -> str:
+    """Why the backend is not used, as a sentence; empty where the self-check found nothing."""
+    if info.reason is None:
+        return ""
+    return fill(REASONS[info.reason], {"name": info.name, "detail": info.detail})

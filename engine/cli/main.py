@@ -23,6 +23,7 @@ COMMANDS = {
     "draft": "Convert a drafter, which guesses a model's next tokens, to GGUF.",
     "plan": "Plan a model's memory, here or on another machine, and predict its times.",
     "probe": "Find out what this machine is and how fast: devices, memory, disks.",
+    "backend": "Build, install, list and remove GPU backends.",
     "bench": "Measure time to first token, the disk, or made-up models.",
     "screenshots": "Draw the window's pages and states as pictures.",
     "doctor": "Check this machine, the library and the folders.",

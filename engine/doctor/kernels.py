@@ -13,7 +13,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -197,17 +197,19 @@ def multiply(
             library.call("ggml_free", held)
 
 
-def check(library: Library) -> Iterator[dict[str, Any]]:
+def check(
+    library: Library, types: Mapping[str, int] = TYPES, widths: Sequence[int] = WIDTHS
+) -> Iterator[dict[str, Any]]:
     """One entry for each type and kind of buffer that has a kernel, with its worst error."""
     random = np.random.default_rng(1)
     weights = random.standard_normal((ROWS, COLUMNS), np.float32)
-    tokens = random.standard_normal((max(WIDTHS), COLUMNS), np.float32)
+    tokens = random.standard_normal((max(widths), COLUMNS), np.float32)
     buffer_types = list(library.buffer_types())
-    for name, number in TYPES.items():
+    for name, number in types.items():
         encoded, decoded = quantise(library, number, weights)
         for buffer_name, buffer_type in buffer_types:
             errors: list[float] = []
-            for width in WIDTHS:
+            for width in widths:
                 print(f"kernel: {name} {buffer_name} {width}", file=sys.stderr, flush=True)
                 given = tokens[:width]
                 found = multiply(library, number, encoded, given, buffer_type)

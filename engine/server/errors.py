@@ -161,6 +161,7 @@ _STATUS = {
     "request.no_route": 404,
     "models.no_such_model": 404,
     "jobs.no_such_job": 404,
+    "backend.not_found": 404,
     "hub.repo_not_found": 404,
     "hub.unreachable": 503,
     "hub.failed": 503,

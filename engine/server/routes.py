@@ -10,9 +10,17 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from engine.api import backends as gpu
 from engine.api import engine as state
 from engine.api import models, openai, requests, survey
-from engine.server import models_routes, openai_routes, openapi, survey_routes, twofold_routes
+from engine.server import (
+    backends_routes,
+    models_routes,
+    openai_routes,
+    openapi,
+    survey_routes,
+    twofold_routes,
+)
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -106,6 +114,16 @@ ENDPOINTS = (
     Endpoint(
         "GET", "/twofold/doctor", survey_routes.doctor, "Whether all is well on this machine.",
         answer=survey.Examined,
+    ),
+    Endpoint(
+        "GET", "/twofold/backends", backends_routes.backends,
+        "The GPU backends that are installed, and what their last check found.",
+        answer=gpu.Backends,
+    ),
+    Endpoint(
+        "POST", "/twofold/backends", backends_routes.change_backend,
+        "Says whether a GPU backend is wanted; holds from the next load on.",
+        body=gpu.BackendChange, answer=gpu.Backends,
     ),
     Endpoint(
         "POST", "/twofold/bundle", survey_routes.bundle,
