@@ -22,6 +22,7 @@ COMMANDS = {
     "prefiller": "Build, describe or check a prefiller.",
     "draft": "Convert a drafter, which guesses a model's next tokens, to GGUF.",
     "plan": "Plan a model's memory, here or on another machine, and predict its times.",
+    "memory": "Say exactly what a model takes on each device, before anything is allocated.",
     "probe": "Find out what this machine is and how fast: devices, memory, disks.",
     "backend": "Build, install, list and remove GPU backends.",
     "bench": "Measure time to first token, the disk, or made-up models.",

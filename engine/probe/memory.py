@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from engine.api.memory import BufferMemory
 from engine.api.plan import KvType
 from engine.gguf.splits import GgufModel
 from engine.native import native
@@ -26,6 +29,35 @@ class Question:
     context: int
     kv_type: int
     widths: list[int]
+    gpu_layers: int = 0
+    devices: tuple[str, ...] = ()
+
+
+def exact_memory(
+    model: GgufModel,
+    context: int,
+    kv_type: KvType,
+    micro_batch: int,
+    *,
+    gpu_layers: int = 0,
+    devices: Sequence[str] = (),
+    time_limit_s: float = _TIME_LIMIT_S,
+) -> tuple[BufferMemory, ...]:
+    """What a load with these settings allocates, by kind of buffer. Raises MeasuringFailed.
+
+    `gpu_layers`: so many of the last layers on `devices`, negative for all; no devices named: on
+    all there are. The model's header must have been validated.
+    """
+    question = Question(
+        [str(file.path) for file in model.files],
+        context,
+        KV_TYPES[kv_type],
+        [min(micro_batch, context)],
+        gpu_layers,
+        tuple(devices),
+    )
+    (answer,) = _asked(question, model, time_limit_s)
+    return tuple(BufferMemory.model_validate(part) for part in answer)
 
 
 def measured_memory(
@@ -40,18 +72,11 @@ def measured_memory(
     question = Question(
         [str(file.path) for file in model.files], context, KV_TYPES[kv_type], widths
     )
-    command = [sys.executable, "-m", "engine.probe.memory", json.dumps(asdict(question))]
-    what = f"the memory of {model.path.name}"
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=time_limit_s, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise MeasuringFailed(what=what, reason=f"no end after {time_limit_s:.0f} s") from error
-    if done.returncode != 0:
-        raise MeasuringFailed(what=what, reason=f"exit status {done.returncode}")
-    answers: list[dict[str, int]] = json.loads(done.stdout.splitlines()[-1])
-    narrow, wide = answers[0], answers[-1]
+    answers = _asked(question, model, time_limit_s)
+    narrow, wide = (
+        {kind: sum(part[kind] for part in parts) for kind in ("context", "compute")}
+        for parts in (answers[0], answers[-1])
+    )
     wider = widths[-1] - widths[0]
     slope = (wide["compute"] - narrow["compute"]) / wider if wider else 0.0
     return MeasuredMemory(
@@ -63,21 +88,46 @@ def measured_memory(
     )
 
 
+def _asked(question: Question, model: GgufModel, time_limit_s: float) -> list[list[dict[str, Any]]]:
+    """For each width, the parts of the memory, from a child process."""
+    command = [sys.executable, "-m", "engine.probe.memory", json.dumps(asdict(question))]
+    what = f"the memory of {model.path.name}"
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=time_limit_s, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MeasuringFailed(what=what, reason=f"no end after {time_limit_s:.0f} s") from error
+    if done.returncode != 0:
+        raise MeasuringFailed(what=what, reason=f"exit status {done.returncode}")
+    answers: list[list[dict[str, Any]]] = json.loads(done.stdout.splitlines()[-1])
+    return answers
+
+
 def _answer(text: str) -> str:
     question = json.loads(text)
-    answers: list[dict[str, int]] = []
-    for width in question["widths"]:
-        kv_type = question["kv_type"]
-        parts = native().estimate_memory(
-            question["paths"], question["context"], width, 0, kv_type, kv_type
-        )
-        answers.append(
+    kv_type = question["kv_type"]
+    answers = [
+        [
             {
-                "weights": sum(part.weights for part in parts),
-                "context": sum(part.context for part in parts),
-                "compute": sum(part.compute for part in parts),
+                "buffer": part.buffer,
+                "host": part.host,
+                "weights": part.weights,
+                "context": part.context,
+                "compute": part.compute,
             }
-        )
+            for part in native().estimate_memory(
+                question["paths"],
+                question["context"],
+                width,
+                question["gpu_layers"],
+                kv_type,
+                kv_type,
+                question["devices"],
+            )
+        ]
+        for width in question["widths"]
+    ]
     return json.dumps(answers)
 
 

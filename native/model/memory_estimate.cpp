@@ -22,6 +22,19 @@ std::vector<MemoryPart> estimate_memory(const MemoryQuestion& question) {
     options.no_alloc = true;
     options.load_mode = LLAMA_LOAD_MODE_NONE;
     options.n_gpu_layers = question.n_gpu_layers;
+    // As in Model: with no layer on them, devices are left alone.
+    std::vector<ggml_backend_dev_t> devices;
+    for (const std::string& name : question.devices) {
+        devices.push_back(ggml_backend_dev_by_name(name.c_str()));
+        if (!devices.back())
+            throw Error("device.unknown", {{"device", name}});
+    }
+    if (question.n_gpu_layers == 0)
+        devices.clear();
+    if (question.n_gpu_layers == 0 || !devices.empty()) {
+        devices.push_back(nullptr);
+        options.devices = devices.data();
+    }
     std::vector<const char*> paths;
     for (const std::string& path : question.paths)
         paths.push_back(path.c_str());

@@ -12,7 +12,8 @@ struct MemoryQuestion {
     std::uint32_t n_ctx = 0;        // 0: what the model was trained for
     std::uint32_t micro_batch = 512;
     std::int32_t n_gpu_layers = 0;
-    std::int32_t type_k = 1; // ggml types of the cache; 1 is F16
+    std::vector<std::string> devices; // their names; empty for all that the library would take
+    std::int32_t type_k = 1;          // ggml types of the cache; 1 is F16
     std::int32_t type_v = 1;
 };
 
@@ -25,8 +26,8 @@ struct MemoryPart {
     std::uint64_t compute = 0;
 };
 
-// Reads the header only. Throws Error "model.load_failed" or "context.failed". The library may also abort on
-// a malformed file: ask in a process that may die.
+// Reads the header only. Throws Error "model.load_failed", "context.failed" or "device.unknown". The library
+// may also abort on a malformed file: ask in a process that may die.
 std::vector<MemoryPart> estimate_memory(const MemoryQuestion& question);
 
 } // namespace twofold
