@@ -1,4 +1,5 @@
-"""From which width on a kernel of ours multiplies a decoder's own weights faster than the library.
+"""From which width on a kernel of ours multiplies a decoder's own weights faster than the library,
+and whether one does in decoding.
 
 Measured once for each type on each machine, in some tenths of a second, and kept. The library gets
 its best: weights in whatever memory it has the fastest kernel for.
@@ -22,6 +23,7 @@ from engine.kernels.check import machine_key
 from engine.native import native
 
 FILE_NAME = "autocast.json"
+_DECODE_FILE_NAME = "decode_kernels.json"
 NEVER = 0
 # A block's linear in small; narrow and wide prompts. The widest is a micro-batch's usual half.
 _SIDE = 2048
@@ -29,9 +31,14 @@ _WIDTHS = (256, 128, 64, 32)
 # A kernel has to be faster by this much to be taken.
 _LEAST_GAIN = 1.1
 _ROUNDS = 3
+_DECODE_ROUNDS = 20  # of a fraction of a millisecond each
 
 # Types that autocast leaves alone: finer than BF16, or NVFP4, which needs no autocast.
 _NOT_CAST = {GgmlType.F32, GgmlType.F16, GgmlType.NVFP4}
+
+# Types whose dot products are slow in the library and have one of ours. NVFP4's is always ours:
+# there it is about unrounded activations as well.
+DECODE_TYPES = (GgmlType.Q2_0, GgmlType.IQ1_S, GgmlType.IQ2_XXS)
 
 _Known = TypeAdapter(dict[str, dict[str, int]])
 
@@ -59,6 +66,36 @@ def prepare_autocast(types: Iterable[str], threads: int) -> dict[str, int]:
     return {name: found[name] for name in names}
 
 
+def prepare_decode(types: Iterable[str], threads: int) -> dict[str, bool]:
+    """Tells the native engine which of `types` to decode with dot products of ours.
+
+    Measures what is not yet known. Returns the answer for those of DECODE_TYPES that have one.
+    """
+    kernel: str = native().chosen_kernel()
+    names = [
+        type_.name
+        for type_ in DECODE_TYPES
+        if type_.name in set(types) and native().has_decode_kernel(int(type_))
+    ]
+    file = paths.cache_folder() / _DECODE_FILE_NAME
+    key = f"{machine_key()} {kernel} {threads}"
+    known = _read(file)
+    found = known.get(key, {})
+    missing = [name for name in names if name not in found]
+    if missing:
+        found = {**found, **{name: _measure_decode(name, kernel, threads) for name in missing}}
+        _write(file, {**known, key: found})
+    for name in names:
+        native().set_decode_kernel(int(GgmlType[name]), found[name] != NEVER)
+    return {name: found[name] != NEVER for name in names}
+
+
+def _measure_decode(name: str, kernel: str, threads: int) -> int:
+    """From how many columns ours is faster in decoding: one, or never."""
+    ours, library = _best(product(GgmlType[name], 1, threads), kernel, rounds=_DECODE_ROUNDS)
+    return 1 if library >= ours * _LEAST_GAIN else NEVER
+
+
 def product(type_: GgmlType, width: int, threads: int) -> Any:
     """A product of the measured size, with `width` columns of activations."""
     weights = random_rows(type_, _SIDE, _SIDE)
@@ -75,13 +112,13 @@ def _measure(name: str, kernel: str, threads: int) -> int:
     return least
 
 
-def _best(bench: Any, kernel: str) -> tuple[float, float]:
+def _best(bench: Any, kernel: str, rounds: int = _ROUNDS) -> tuple[float, float]:
     """Seconds by ours and by the library, who take turns."""
     buffers = range(len(bench.buffers))
     bench.ours(kernel)
     ours: list[float] = []
     library: list[float] = []
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         library += [bench.library(buffer) for buffer in buffers]
         ours.append(bench.ours(kernel))
     return min(ours), min(library)

@@ -13,7 +13,7 @@ from engine.api.turn import Path, PathSetting
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
 from engine.errors import NativeError
 from engine.gguf.splits import GgufModel
-from engine.kernels.autocast import prepare_autocast
+from engine.kernels.autocast import prepare_autocast, prepare_decode
 from engine.kernels.check import use_checked_kernel
 from engine.native import native
 from engine.prefiller.formats import Prefiller, open_prefiller
@@ -80,6 +80,7 @@ class LoadedModel:
             self._open_prefiller(prefiller)
         self._native = native()
         use_checked_kernel()
+        prepare_decode(self._weight_types(), self.settings.threads)
         self._session: Any = self._open_session(on_load)
         self._autocast_known = False
         self._kept: int | None = None  # blocks of the attached prefiller that stay in memory
@@ -203,11 +204,14 @@ class LoadedModel:
         if not (asked or worth):
             return 0.0
         if not self._autocast_known:
-            tensors = (tensor for file in self.files.files for tensor in file.tensors)
-            blocks = (t for t in tensors if t.name.startswith("blk.") and len(t.shape) > 1)
-            prepare_autocast({t.type.name for t in blocks}, self.settings.threads)
+            prepare_autocast(self._weight_types(), self.settings.threads)
             self._autocast_known = True
         return self._session.autocast_share(tokens)
+
+    def _weight_types(self) -> set[str]:
+        """Of the blocks' matrices."""
+        tensors = (tensor for file in self.files.files for tensor in file.tensors)
+        return {t.type.name for t in tensors if t.name.startswith("blk.") and len(t.shape) > 1}
 
     @property
     def _loaded_bytes(self) -> int:

@@ -1,5 +1,6 @@
 // Binds kernels/choice.h and hook/product_hook.h.
 #include "bindings.h"
+#include "dot/row_dot.h"
 #include "error.h"
 #include "hook/product_bench.h"
 #include "hook/product_hook.h"
@@ -8,8 +9,11 @@
 #include "model/fast_converter.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include <cmath>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -39,7 +43,7 @@ void bind_kernels(nb::module_& m) {
         [](const std::string& name) {
             for (const Kernel* kernel : usable_kernels()) {
                 if (name == kernel->name)
-                    return kernel_error(*kernel);
+                    return std::fmax(kernel_error(*kernel), row_dot_error(*kernel));
             }
             throw Error("kernel.unknown", {{"wanted", name}, {"usable", kernel_names()}});
         },
@@ -48,6 +52,21 @@ void bind_kernels(nb::module_& m) {
     m.def("kernel_products", &kernel_products, "Products that kernels of ours computed in this process.");
     m.def("set_autocast_columns", &set_autocast_columns, "type"_a, "columns"_a,
           "Autocast multiplies weights of a ggml type from that many columns on; 0: never.");
+    nb::enum_<DecodeActivations>(m, "DecodeActivations")
+        .value("library", DecodeActivations::library)
+        .value("four_bits", DecodeActivations::four_bits)
+        .value("exact", DecodeActivations::exact);
+    m.def("set_decode_activations", &set_decode_activations, "kind"_a = nb::none(),
+          "For measurements: what activations are that meet NVFP4 weights in decoding.");
+    m.def("set_decode_kernel", &set_decode_kernel, "type"_a, "ours"_a,
+          "Whether decoding multiplies weights of a ggml type by a dot product of ours.");
+    m.def(
+        "has_decode_kernel",
+        [](int type) {
+            const Kernel* kernel = chosen_kernel();
+            return kernel && row_dot(type, *kernel) != nullptr;
+        },
+        "type"_a, "Whether the chosen kernel comes with a dot product for a ggml type.");
     using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
     using release = nb::call_guard<nb::gil_scoped_release>;
     nb::class_<ProductBench>(m, "ProductBench", "Times one matrix product as the CPU backend computes it.")

@@ -1,6 +1,8 @@
 // A buffer type without buffers: the CPU backend asks each registered one whether it computes an operation.
 #include "hook/product_hook.h"
 
+#include "dot/prepared.h"
+#include "dot/row_dot.h"
 #include "error.h"
 #include "hook/cpu_backend.h"
 #include "kernels/choice.h"
@@ -12,9 +14,11 @@
 #include <ggml.h>
 #include <traits.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 
 namespace twofold {
 namespace {
@@ -26,6 +30,9 @@ std::atomic<int> autocasts{0}; // how many are under way
 std::atomic<int> four_bits{0}; // the same of FourBitActivations
 
 std::array<std::atomic<std::int64_t>, GGML_TYPE_COUNT> least_columns{}; // 0: never
+
+std::array<std::atomic<bool>, GGML_TYPE_COUNT> decoded{}; // by a kernel of ours where it was measured faster
+std::atomic<std::optional<DecodeActivations>> decode_activations{std::nullopt};
 
 enum class Rule : int { measured, always, never };
 std::atomic<Rule> rule{Rule::measured};
@@ -68,19 +75,40 @@ bool takes(const ggml_tensor* weights, std::int64_t columns) {
     return autocasts > 0 && autocast_takes(weights, columns);
 }
 
+// What multiplies as few columns as in decoding; null where the library or a tiled kernel does.
+const RowDot* dot_of(const ggml_tensor* op) {
+    const ggml_tensor* weights = op->src[0];
+    const Rule now = rule;
+    if (now == Rule::never || op->src[1]->ne[1] >= min_kernel_columns || weights->ne[2] * weights->ne[3] != 1)
+        return nullptr;
+    const bool nvfp4 = weights->type == GGML_TYPE_NVFP4;
+    if (const std::optional<DecodeActivations> kind = decode_activations; nvfp4 && kind)
+        return *kind == DecodeActivations::library ? nullptr
+                                                   : &exact_nvfp4_dot(*kind == DecodeActivations::four_bits);
+    if (!nvfp4 && now == Rule::measured && !decoded[static_cast<std::size_t>(weights->type)])
+        return nullptr;
+    return row_dot(weights->type, *installed);
+}
+
 bool ours(const ggml_tensor* op) {
     if (op->op != GGML_OP_MUL_MAT)
         return false;
     const ggml_tensor* weights = op->src[0];
     const ggml_tensor* rows = op->src[1];
-    return rows->type == GGML_TYPE_F32 && op->type == GGML_TYPE_F32 && takes(weights, rows->ne[1]) &&
-           plain(weights) && weights->nb[0] == ggml_type_size(weights->type) &&
-           rows->nb[0] == sizeof(float) && op->nb[0] == sizeof(float);
+    return rows->type == GGML_TYPE_F32 && op->type == GGML_TYPE_F32 &&
+           (dot_of(op) || takes(weights, rows->ne[1])) && plain(weights) &&
+           weights->nb[0] == ggml_type_size(weights->type) && rows->nb[0] == sizeof(float) &&
+           op->nb[0] == sizeof(float);
 }
 
 class ProductTraits : public ggml::cpu::tensor_traits {
   public:
     bool work_size(int n_threads, const ggml_tensor* op, std::size_t& size) override {
+        if (const RowDot* dot = dot_of(op)) {
+            size =
+                prepared_alignment + token_bytes(*dot, op) * static_cast<std::size_t>(row_count(op->src[1]));
+            return true;
+        }
         size = Product::work_size(*installed, rows_of_matrix(op), op->src[0]->ne[1], op->src[0]->ne[0],
                                   n_threads);
         return true;
@@ -93,6 +121,10 @@ class ProductTraits : public ggml::cpu::tensor_traits {
         const std::int64_t repeats3 = src1->ne[3] / src0->ne[3];
         if (params->ith == 0)
             ++products;
+        if (const RowDot* dot = dot_of(op)) {
+            decode(params, *dot, op);
+            return true;
+        }
         for (std::int64_t i3 = 0; i3 < src0->ne[3]; ++i3) {
             for (std::int64_t i2 = 0; i2 < src0->ne[2]; ++i2) {
                 const WeightRows weights{
@@ -122,6 +154,49 @@ class ProductTraits : public ggml::cpu::tensor_traits {
     }
 
   private:
+    static std::size_t token_bytes(const RowDot& dot, const ggml_tensor* op) {
+        const std::size_t bytes = dot.prepared_bytes(op->src[0]->ne[0]);
+        return (bytes + prepared_alignment - 1) / prepared_alignment * prepared_alignment;
+    }
+
+    // Few tokens: each row of weights meets them one after the other.
+    static void decode(const ggml_compute_params* params, const RowDot& dot, ggml_tensor* op) {
+        const ggml_tensor* weights = op->src[0];
+        const ggml_tensor* tokens = op->src[1];
+        const std::int64_t k = weights->ne[0];
+        const FloatRows<const std::byte> from{.data = static_cast<const std::byte*>(tokens->data),
+                                              .count = {tokens->ne[1], tokens->ne[2], tokens->ne[3]},
+                                              .stride = {tokens->nb[1], tokens->nb[2], tokens->nb[3]}};
+        const FloatRows<std::byte> to{.data = static_cast<std::byte*>(op->data),
+                                      .count = from.count,
+                                      .stride = {op->nb[1], op->nb[2], op->nb[3]}};
+        const auto address = reinterpret_cast<std::uintptr_t>(params->wdata);
+        auto* prepared = static_cast<std::byte*>(params->wdata) +
+                         (prepared_alignment - address % prepared_alignment) % prepared_alignment;
+        const std::size_t bytes = token_bytes(dot, op);
+        if (params->ith == 0)
+            backend->chunk_set(params->threadpool, 0);
+        for (std::int64_t token = 0; token < from.size(); ++token) {
+            const std::int64_t step = prepared_step * params->nth;
+            for (std::int64_t first = params->ith * prepared_step; first < k; first += step)
+                dot.prepare(reinterpret_cast<const float*>(from.row(token)), k, first,
+                            std::min(prepared_step, k - first),
+                            prepared + static_cast<std::size_t>(token) * bytes);
+        }
+        backend->barrier(params->threadpool);
+        constexpr std::int64_t chunk = 32; // rows: some 100 KiB of a large model's weights
+        const std::int64_t rows = weights->ne[1];
+        for (std::int64_t first = chunk * backend->chunk_add(params->threadpool, 1); first < rows;
+             first = chunk * backend->chunk_add(params->threadpool, 1)) {
+            const auto* data = static_cast<const std::uint8_t*>(weights->data) +
+                               static_cast<std::size_t>(first) * weights->nb[1];
+            for (std::int64_t token = 0; token < from.size(); ++token)
+                dot.multiply(data, weights->nb[1], std::min(chunk, rows - first), k,
+                             prepared + static_cast<std::size_t>(token) * bytes,
+                             reinterpret_cast<float*>(to.row(token)) + first);
+        }
+    }
+
     static void multiply(const ggml_compute_params* params, const WeightRows& weights,
                          const FloatRows<const std::byte>& rows, const FloatRows<std::byte>& results) {
         const bool rounded = weights.nvfp4 && four_bits > 0;
@@ -198,6 +273,16 @@ FourBitActivations::FourBitActivations() {
 
 FourBitActivations::~FourBitActivations() {
     --four_bits;
+}
+
+void set_decode_kernel(int type, bool ours) {
+    if (type < 0 || type >= GGML_TYPE_COUNT)
+        throw Error("weights.unknown_type", {{"type", std::int64_t{type}}});
+    decoded[static_cast<std::size_t>(type)] = ours;
+}
+
+void set_decode_activations(std::optional<DecodeActivations> kind) {
+    decode_activations = kind;
 }
 
 void set_autocast_columns(int type, std::int64_t columns) {

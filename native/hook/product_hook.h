@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 struct ggml_tensor;
 
@@ -51,6 +52,15 @@ class FourBitActivations {
     FourBitActivations(const FourBitActivations&) = delete;
     FourBitActivations& operator=(const FourBitActivations&) = delete;
 };
+
+// Whether weights of a ggml type are multiplied by a row_dot() of ours when activations have fewer than
+// min_kernel_columns columns, as in decoding; at first no type but NVFP4. Measure them.
+void set_decode_kernel(int type, bool ours);
+
+// For measurements: what activations are that meet NVFP4 weights in decoding; nothing: as otherwise.
+// `library`: 8 bits. `four_bits` and `exact` are slow.
+enum class DecodeActivations { library, four_bits, exact };
+void set_decode_activations(std::optional<DecodeActivations> kind);
 
 // For measurements: who multiplies while one exists, whatever the rules above say.
 class ForcedProducts {

@@ -56,11 +56,13 @@ CpuFeatures detect() {
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0)
         return found;
     const unsigned leaf7_ebx = b;
+    const unsigned leaf7_ecx = c;
     const unsigned leaf7_edx = d;
     const unsigned subleaves = a;
     found.avx2 = (states & ymm) == ymm && bit(leaf7_ebx, 5) && fma && f16c;
     found.avx512 = found.avx2 && (states & zmm) == zmm && bit(leaf7_ebx, 16) && bit(leaf7_ebx, 17) &&
                    bit(leaf7_ebx, 30) && bit(leaf7_ebx, 31);
+    found.avx512_vnni = found.avx512 && bit(leaf7_ecx, 1) && bit(leaf7_ecx, 11); // VBMI, VNNI
     if (subleaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0)
         found.avx512_bf16 = found.avx512 && bit(a, 5);
     found.amx_bf16 = found.avx512_bf16 && (states & tiles) == tiles && bit(leaf7_edx, 22) &&

@@ -4,8 +4,9 @@
 namespace twofold {
 
 struct CpuFeatures {
-    bool avx2 = false;   // with FMA and F16C
-    bool avx512 = false; // F, BW, DQ and VL
+    bool avx2 = false;        // with FMA and F16C
+    bool avx512 = false;      // F, BW, DQ and VL
+    bool avx512_vnni = false; // and VBMI
     bool avx512_bf16 = false;
     bool amx_bf16 = false; // and this process may use tiles
     bool neon = false;

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.kernels import autocast
-from engine.kernels.autocast import NEVER, prepare_autocast
+from engine.kernels.autocast import NEVER, prepare_autocast, prepare_decode
 
 
 @pytest.fixture(autouse=True)
@@ -75,4 +75,24 @@ def test_without_kernels_nothing_is_measured(
 ) -> None:
     monkeypatch.setenv("TWOFOLD_KERNEL", "library")
     assert prepare_autocast(["Q4_K"], 1) == {"Q4_K": NEVER}
+    assert measured == []
+
+
+def test_decoding_takes_what_is_measured_faster(
+    measured: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert prepare_decode(["Q2_0", "Q4_K", "NVFP4"], 1) == {"Q2_0": False}
+    assert measured == [1]
+    monkeypatch.setattr(Bench, "ours", lambda _self, _kernel: 5e-5)
+    assert prepare_decode(["IQ2_XXS"], 1) == {"IQ2_XXS": True}
+    assert prepare_decode(["IQ2_XXS", "Q2_0"], 1) == {"IQ2_XXS": True, "Q2_0": False}
+    assert measured == [1, 1]
+
+
+def test_decoding_needs_a_kernel_with_dot_products(
+    measured: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kernel in ("scalar", "library"):
+        monkeypatch.setenv("TWOFOLD_KERNEL", kernel)
+        assert prepare_decode(["Q2_0", "IQ1_S"], 1) == {}
     assert measured == []

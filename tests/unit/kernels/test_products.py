@@ -8,6 +8,7 @@ import pytest
 from engine.bench.matmul import measure_matmul, random_rows
 from engine.errors import NativeError
 from engine.gguf.types import GgmlType
+from engine.kernels.autocast import DECODE_TYPES
 from engine.native import native
 
 _N, _K, _M = 96, 512, 40
@@ -44,22 +45,38 @@ def test_a_kernel_that_does_not_exist_is_an_error() -> None:
     assert caught.value.code == "kernel.unknown"
 
 
-def _exact(type_: GgmlType, weights: np.ndarray) -> np.ndarray:
+@pytest.mark.parametrize("columns", [1, 5])
+@pytest.mark.parametrize("type_", [GgmlType.NVFP4, *DECODE_TYPES])
+def test_decoding_is_no_less_exact_than_the_library(type_: GgmlType, columns: int) -> None:
+    weights = random_rows(type_, _N, _K)
+    exact = _exact(type_, weights, columns)
+    for threads in (1, 2):
+        bench = native().ProductBench(int(type_), columns, _N, _K, weights, threads)
+        bench.library(0)
+        library = _error(bench.results(), exact)
+        for kernel in native().usable_kernels():
+            bench.ours(kernel)
+            error = _error(bench.results(), exact)
+            # Q2_0 rounds activations as the library does; the order of additions differs.
+            assert error <= library * 1.001, kernel
+            if type_ is GgmlType.NVFP4:  # activations keep 16 bits, or all
+                assert error < library / 100, kernel
+
+
+def _exact(type_: GgmlType, weights: np.ndarray, columns: int = _M) -> np.ndarray:
     """The product in double precision: the activations are read back through F32 weights = I."""
     decoded = _decode(type_, weights)
-    bench = native().ProductBench(
-        int(GgmlType.F32), _M, _K, _K, np.eye(_K, dtype=np.float32).view(np.uint8).reshape(-1), 1
-    )
+    identity = np.eye(_K, dtype=np.float32).view(np.uint8).reshape(-1)
+    bench = native().ProductBench(int(GgmlType.F32), columns, _K, _K, identity, 1)
     bench.library(0)
-    rows = bench.results().reshape(_M, _K).astype(np.float64)
+    rows = bench.results().reshape(columns, _K).astype(np.float64)
     return rows @ decoded.T
 
 
 def _decode(type_: GgmlType, weights: np.ndarray) -> np.ndarray:
-    import gguf
-
-    quantised = gguf.quants.dequantize(weights.reshape(_N, -1), gguf.GGMLQuantizationType(type_))
-    return quantised.astype(np.float64)
+    """By the library's own conversion."""
+    values = native().decode_weights(int(type_), weights, _N * _K, False)
+    return values.reshape(_N, _K).astype(np.float64)
 
 
 def _error(found: np.ndarray, exact: np.ndarray) -> float:
