@@ -107,9 +107,9 @@ _REPORT: dict[str, Any] = {
     "problems": [
         {
             "code": "doctor.little_space",
-            "sentence": "Only 1.4 GiB are free where /home/ada/.cache/twofold is; a prefiller or a "
+            "sentence": "Only 1.5 GB are free where /home/ada/.cache/twofold is; a prefiller or a "
             "download may not fit: free some space, or move the folder with TWOFOLD_HOME.",
-            "data": {"path": "/home/ada/.cache/twofold", "free_gib": 1.4},
+            "data": {"path": "/home/ada/.cache/twofold", "free": 1_500_000_000},
         }
     ],
     "twofold": "0.1.0",

@@ -25,7 +25,7 @@ from app.chat.code_view import CodeView
 from app.chat.formula_cache import FormulaCache
 from app.chat.prose import ProseView
 from app.i18n import numbers, tr
-from app.shell.widgets import button, icon_button, label, row
+from app.shell.widgets import ElidedButton, button, icon_button, label, row
 from app.store.records import Attachment
 from app.text.segments import Code, Plain, Prose
 from app.theme.icons import icon
@@ -360,7 +360,7 @@ class FootWidget(RowWidget):
     def __init__(self, made_for: Row, act: Act, parent: QWidget) -> None:
         super().__init__(made_for, parent)
         self._row = made_for
-        self._report = button("", "quiet")
+        self._report = ElidedButton("quiet", Qt.TextElideMode.ElideRight)
         self._report.setToolTip(tr("chat.open_why"))
         self._report.clicked.connect(lambda: act("why", self._row))
         names: list[tuple[Action, str]] = [
@@ -382,7 +382,7 @@ class FootWidget(RowWidget):
         else:
             line = ""
         self._report.setVisible(bool(line))
-        self._report.setText(line)
+        self._report.show_words(line)
         self._report.setAccessibleName(f"{line}. {tr('chat.open_why')}")
         self._report.setEnabled(foot.report is not None)
         hidden = set[str]()

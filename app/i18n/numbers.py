@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from app.i18n.catalogue import tr
+from engine.api.sentences import memory as memory
 from engine.api.sentences import size as size
-
-_BINARY = (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10))
 
 
 def count(value: int) -> str:
@@ -37,11 +36,6 @@ def about(value: float) -> str:
 def rate(tokens_per_second: float) -> str:
     digits = 1 if tokens_per_second < 10 else 0
     return tr("units.token_rate", value=f"{tokens_per_second:,.{digits}f}")
-
-
-def memory(byte_count: float) -> str:
-    """In the units in which memory is built and sold: a card of 24 GB holds 24 * 2^30 bytes."""
-    return size(byte_count, _BINARY)
 
 
 def disk_rate(bytes_per_second: float) -> str:

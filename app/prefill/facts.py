@@ -109,7 +109,9 @@ def path_sentence(setting: PathSetting, auto: Plan, chosen: Plan, disk_gbps: flo
     tokens = numbers.count(min(TOLD_TOKENS, auto.context))
     if setting == "auto":
         if auto.mode == "decoder":
-            return tr("prefill.auto_decoder", tokens=tokens, time=_time(auto, "decoder"))
+            # The router then weighs autocast, which only a measurement can tell of.
+            key = "prefill.auto_decoder" if auto.prefiller else "prefill.auto_alone"
+            return tr(key, tokens=tokens, time=_time(auto, "decoder"))
         return tr(
             "prefill.auto_other",
             path=tr(f"paths.{auto.mode}"),

@@ -1,43 +1,51 @@
-"""A sentence at the window's foot that goes by itself, with one button to undo what it tells."""
+"""A sentence at the window's foot that goes by itself, with one button to undo what it tells.
+
+It takes room of its own below the page: whatever lies over a page hides what somebody wants.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QWidget
 
 from app.i18n import tr
 from app.shell.announce import announce
 from app.shell.widgets import button, icon_button, label
+from app.theme.tokens import COLUMN_WIDTH
 
 SHOWN_MS = 8000
-ABOVE = 128  # clear of the composer
 
 
-class Toast(QFrame):
-    """Lies over the lower edge of `parent`. A new message replaces the one that is shown."""
+class Toast(QWidget):
+    """A new message replaces the one that is shown."""
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._over = parent
-        self.setProperty("kind", "card")
-        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._label = label("")
+        card = QFrame()
+        card.setProperty("kind", "card")
+        card.setMaximumWidth(COLUMN_WIDTH)
+        card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.setProperty("kind", "page")
+        outer = QHBoxLayout(self)
+        outer.setContentsMargins(16, 0, 16, 12)
+        outer.addWidget(card)
+        self._label = label("", wrap=True)
         self._action = button("", "link")
         self._action.clicked.connect(self._act)
         self._close = icon_button("x", tr("common.close"), size=16)
         self._close.clicked.connect(self.hide)
-        layout = QHBoxLayout(self)
+        layout = QHBoxLayout(card)
         layout.setContentsMargins(16, 8, 8, 8)
         layout.setSpacing(12)
-        for widget in (self._label, self._action, self._close):
-            layout.addWidget(widget)
+        layout.addWidget(self._label, 1)
+        layout.addWidget(self._action)
+        layout.addWidget(self._close)
         self._callback: Callable[[], None] | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.hide)
-        parent.installEventFilter(self)
         self.hide()
 
     @property
@@ -53,23 +61,10 @@ class Toast(QFrame):
         self._action.setVisible(bool(action))
         self._callback = callback
         self.show()
-        self._place()
-        self.raise_()
         self._timer.start(SHOWN_MS)
         announce(self, sentence)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Resize:
-            self._place()
-        return super().eventFilter(watched, event)
 
     def _act(self) -> None:
         self.hide()
         if self._callback is not None:
             self._callback()
-
-    def _place(self) -> None:
-        parent = self._over
-        self._label.setMaximumWidth(max(120, parent.width() - 240))
-        self.adjustSize()
-        self.move((parent.width() - self.width()) // 2, parent.height() - self.height() - ABOVE)

@@ -20,6 +20,9 @@ from PySide6.QtWidgets import (
 
 from app.theme.icons import icon
 
+ICON = 16
+ICON_GAP = 4  # more than Qt leaves between an icon and the words
+
 ButtonKind = Literal["plain", "primary", "danger", "link", "quiet", "nav"]
 
 
@@ -41,7 +44,7 @@ def button(text: str, kind: ButtonKind = "plain", *, icon_name: str | None = Non
     if icon_name is not None:
         token = {"primary": "on_prefill", "link": "prefill"}.get(kind, "text_2")
         made.setIcon(icon(icon_name, token))
-        made.setIconSize(QSize(16, 16))
+        made.setIconSize(QSize(ICON + ICON_GAP, ICON))
     made.setAccessibleName(text)
     made.setAutoDefault(False)
     return made
@@ -61,8 +64,11 @@ def icon_button(name: str, tip: str, *, token: str = "text_2", size: int = 18) -
 class ElidedButton(QPushButton):
     """Words of any length in the room that there is; `words` are all of them."""
 
-    def __init__(self, kind: ButtonKind) -> None:
+    def __init__(
+        self, kind: ButtonKind, elide: Qt.TextElideMode = Qt.TextElideMode.ElideMiddle
+    ) -> None:
         super().__init__()
+        self._elide = elide
         self.setProperty("kind", kind)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._words = ""
@@ -86,8 +92,7 @@ class ElidedButton(QPushButton):
 
     def _fit(self) -> None:
         room = max(40, self.width() - 14)
-        mode = Qt.TextElideMode.ElideMiddle
-        self.setText(self.fontMetrics().elidedText(self._words, mode, room))
+        self.setText(self.fontMetrics().elidedText(self._words, self._elide, room))
 
 
 def rule() -> QFrame:

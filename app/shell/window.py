@@ -26,7 +26,7 @@ from app.shell.page import Page
 from app.shell.pages import PAGES, PageEntry
 from app.shell.shortcuts import SHORTCUTS
 from app.shell.toast import Toast
-from app.shell.widgets import button
+from app.shell.widgets import button, column
 from app.theme.theme import theme
 from app.theme.tokens import SIDEBAR_WIDTH
 from engine.api.engine import EngineState
@@ -59,7 +59,10 @@ class MainWindow(QMainWindow):
         self._splitter.setHandleWidth(1)
         self._splitter.setChildrenCollapsible(False)
         self._splitter.addWidget(self.sidebar.view)
-        self._splitter.addWidget(self._stack)
+        self._toast = Toast()
+        beside = QWidget()
+        beside.setLayout(column(self._stack, self._toast, spacing=0))
+        self._splitter.addWidget(beside)
         self._splitter.setStretchFactor(1, 1)
         self._splitter.setSizes([context.preferences.values.sidebar_width or SIDEBAR_WIDTH, 900])
         body = QWidget()
@@ -67,7 +70,6 @@ class MainWindow(QMainWindow):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._splitter)
         self.setCentralWidget(body)
-        self._toast = Toast(self._stack)
         self._navigation = {page.id: self._nav_button(page) for page in PAGES if page.in_sidebar}
 
         self.sidebar.new_asked.connect(self._new_chat)

@@ -53,7 +53,10 @@ class ThemedIcon(QIconEngine):
             # What is white on a coloured button would vanish on the grey of one that is off.
             token = "text_2"
             painter.setOpacity(painter.opacity() * 0.5)
-        paint_icon(painter, self._name, theme().colour(token), QRectF(rect))
+        # In a place that is wider than high, the rest is the gap before the words.
+        side = min(rect.width(), rect.height())
+        place = QRectF(rect.x(), rect.y() + (rect.height() - side) / 2, side, side)
+        paint_icon(painter, self._name, theme().colour(token), place)
 
     def pixmap(self, size: QSize, mode: QIcon.Mode, state: QIcon.State) -> QPixmap:
         pixmap = QPixmap(size)

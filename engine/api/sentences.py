@@ -1,4 +1,5 @@
-"""Fills sentences with data: as `format` does, and `{bytes:size}` in the unit that suits."""
+"""Fills sentences with data: as `format` does, and `{bytes:size}` or `{bytes:memory}` in the unit
+that suits. All sizes that a person reads are written here."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 Units = Sequence[tuple[str, float]]
 
 DECIMAL: Units = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+BINARY: Units = (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10))
 
 
 def size(nbytes: float, units: Units = DECIMAL) -> str:
@@ -20,9 +22,15 @@ def size(nbytes: float, units: Units = DECIMAL) -> str:
     return f"{nbytes:.0f} B"
 
 
+def memory(nbytes: float) -> str:
+    """In the units in which memory is built and sold: a card of 24 GB holds 24 * 2^30 bytes."""
+    return size(nbytes, BINARY)
+
+
 class _Sentences(Formatter):
     def format_field(self, value: Any, format_spec: str) -> Any:
-        return size(value) if format_spec == "size" else super().format_field(value, format_spec)
+        written = {"size": size, "memory": memory}.get(format_spec)
+        return written(value) if written else super().format_field(value, format_spec)
 
 
 def fill(template: str, data: Mapping[str, Any]) -> str:

@@ -9,8 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from engine.api.sentences import memory, size
 from engine.doctor.bundle import default_name, write_bundle
-from engine.doctor.report import GIB, Report, report
+from engine.doctor.report import Report, report
 from engine.kernels.check import Verdict
 
 app = typer.Typer()
@@ -60,7 +61,7 @@ def show(found: Report, console: Console) -> None:
     table.add_row("CPU features", " ".join(machine.features))
     table.add_row(
         "Memory",
-        f"{machine.memory_available / GIB:.1f} of {machine.memory_total / GIB:.1f} GiB available",
+        f"{memory(machine.memory_available)} of {memory(machine.memory_total)} available",
     )
     table.add_row(
         "Library", f"llama-cpp-python {library.version}, llama.cpp {library.commit or 'unknown'}"
@@ -79,10 +80,10 @@ def show(found: Report, console: Console) -> None:
     if found.own_kernels:
         table.add_row("Own kernels", ", ".join(_verdict(one) for one in found.own_kernels))
     for device in found.devices:
-        total = f"{device.memory_total / GIB:.1f} GiB"
+        total = memory(device.memory_total)
         table.add_row(f"Device {device.name}", f"{device.description} ({device.type}), {total}")
     for folder in found.folders:
-        free = f"{folder.free_bytes / GIB:.0f} GiB free"
+        free = f"{size(folder.free_bytes)} free"
         table.add_row(f"Folder {folder.name}", f"{folder.path}, {free}")
     console.print(table, highlight=False, markup=False)
     for problem in found.problems:

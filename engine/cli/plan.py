@@ -12,6 +12,7 @@ from rich.table import Table
 
 from engine.api.hardware import Profile
 from engine.api.plan import KvType, MemoryKind, Plan
+from engine.api.sentences import memory
 from engine.api.turn import DEFAULT_POLICY, PathSetting, Policy
 from engine.errors import TwofoldError
 from engine.gguf.splits import GgufModel
@@ -27,7 +28,6 @@ from engine.probe.probe import known_profile
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-GIB = 1 << 30
 _MAX_PROFILE_BYTES = 1 << 20
 
 _KINDS: dict[MemoryKind, str] = {
@@ -155,7 +155,7 @@ def show(made: Plan, console: Console) -> None:
         facts.add_row("Prefiller's blocks", tiers)
     if made.slots:
         where = "carved out of the decoder" if made.carve_out else "of their own"
-        facts.add_row("Slots", f"{made.slots} of {_mib(made.slot_bytes)}, {where}")
+        facts.add_row("Slots", f"{made.slots} of {memory(made.slot_bytes)}, {where}")
     facts.add_row("Pass", f"up to {made.micro_batch:,} tokens")
     if made.forecast("odp"):
         facts.add_row("Crossover", _crossover(made.crossover))
@@ -188,11 +188,13 @@ def _memory(made: Plan) -> Table:
     for kind, words in _KINDS.items():
         sizes = {item.device: item.bytes for item in made.memory if item.kind == kind}
         if sizes:
-            row = (_mib(sizes[pool.device]) if pool.device in sizes else "" for pool in made.pools)
+            row = (
+                memory(sizes[pool.device]) if pool.device in sizes else "" for pool in made.pools
+            )
             table.add_row(words, *row)
-    table.add_row("planned", *(_mib(pool.planned) for pool in made.pools), style="bold")
-    table.add_row("margin", *(_mib(pool.margin) for pool in made.pools))
-    table.add_row("free", *(_mib(pool.free) for pool in made.pools))
+    table.add_row("planned", *(memory(pool.planned) for pool in made.pools), style="bold")
+    table.add_row("margin", *(memory(pool.margin) for pool in made.pools))
+    table.add_row("free", *(memory(pool.free) for pool in made.pools))
     return table
 
 
@@ -214,7 +216,3 @@ def _times(made: Plan) -> Table:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 100 else f"{seconds:,.0f} s"
-
-
-def _mib(count: int) -> str:
-    return f"{count / GIB:.2f} GiB" if count >= GIB else f"{count / (1 << 20):.0f} MiB"

@@ -14,15 +14,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from engine.api.hardware import Device, Disk, Profile
-from engine.api.sentences import fill
+from engine.api.sentences import fill, memory, size
 from engine.chat.cancellation import Cancellation
 from engine.probe.disks import LEAST_BYTES
 from engine.probe.probe import probe as probe_machine
 from engine.probe.words import DISK_SENTENCES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-GIB = 1 << 30
 
 
 @app.command()
@@ -96,9 +94,7 @@ def show(found: Profile, console: Console) -> None:
     host = found.host
     table.add_row("CPU", f"{host.cpu or 'unknown'}, {host.cores} cores")
     table.add_row("CPU features", " ".join(host.cpu_features))
-    table.add_row(
-        "Memory", f"{host.memory_free / GIB:.1f} of {host.memory_total / GIB:.1f} GiB free"
-    )
+    table.add_row("Memory", f"{memory(host.memory_free)} of {memory(host.memory_total)} free")
     for disks in _by_disk(found.disks):
         table.add_row("Disk", _disk(disks))
     rates = found.rates
@@ -125,12 +121,12 @@ def disk_sentence(code: str, disk: Disk) -> str:
 def _device(device: Device) -> str:
     facts = [
         device.description or device.backend,
-        f"{device.memory_free / GIB:.1f} of {device.memory_total / GIB:.1f} GiB free",
+        f"{memory(device.memory_free)} of {memory(device.memory_total)} free",
     ]
     if device.unified:
         facts.append("shares the host's memory")
     if device.used_by_others:
-        facts.append(f"{device.used_by_others / GIB:.1f} GiB used by other programs")
+        facts.append(f"{memory(device.used_by_others)} used by other programs")
     if device.compute_capability:
         facts.append(f"compute capability {device.compute_capability}")
     if device.driver:
@@ -158,7 +154,7 @@ def _disk(folders: Sequence[Disk]) -> str:
     if disk.file_system:
         facts.append(f"{disk.file_system} on {disk.device}")
     if disk.free is not None:
-        facts.append(f"{disk.free / GIB:.0f} GiB free")
+        facts.append(f"{size(disk.free)} free")
     if disk.read_gbps is not None:
         facts.append(f"{disk.read_gbps:.2f} GB/s, measured {(disk.measured_at or '')[:10]}")
     else:

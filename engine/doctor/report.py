@@ -36,7 +36,7 @@ class FolderNotWritable(TwofoldError):
 
 
 class LittleSpace(TwofoldError):
-    """A folder's disk is nearly full. Data: `path`, `free_gib`."""
+    """A folder's disk is nearly full. Data: `path`, `free` in bytes."""
 
     code = "doctor.little_space"
 
@@ -232,7 +232,7 @@ def _folder_problems(folders: list[Folder]) -> Iterator[TwofoldError]:
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             yield FolderNotWritable(path=str(folder.path))
         elif folder.name in ("data", "cache") and folder.free_bytes < LITTLE_SPACE:
-            yield LittleSpace(path=str(folder.path), free_gib=folder.free_bytes / GIB)
+            yield LittleSpace(path=str(folder.path), free=folder.free_bytes)
 
 
 def _nearest(path: Path) -> Path:

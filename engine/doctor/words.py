@@ -12,7 +12,7 @@ SENTENCES: dict[str, str] = {
         "to, or move it with TWOFOLD_HOME."
     ),
     "doctor.little_space": (
-        "Only {free_gib:.1f} GiB are free where {path} is; a prefiller or a download may not fit: "
+        "Only {free:size} are free where {path} is; a prefiller or a download may not fit: "
         "free some space, or move the folder with TWOFOLD_HOME."
     ),
     "library.extension_broken": (

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from engine.api.hardware import Profile
 from engine.api.models import Fit, FitVerdict
+from engine.api.sentences import memory
 from engine.planner.facts import BlockFacts, ModelFacts
 from engine.planner.plan import make_plan
 from engine.planner.request import PlanRequest
 
-GIB = 1 << 30
 # A context, buffers and the program itself, beside the weights, when only the size is known.
 _BESIDE = 1.15
-_BESIDE_BYTES = GIB
+_BESIDE_BYTES = 1 << 30
 
 
 def fit_of_facts(
@@ -28,7 +28,7 @@ def fit_of_facts(
         needed = sum(pool.planned + pool.margin for pool in plan.pools)
         free = sum(pool.free for pool in plan.pools)
         verdict, missing = "too_large", max(1, needed - free)
-        words = f"It needs {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free."
+        words = f"It needs {memory(needed)} and {memory(free)} are free."
     elif plan.decoder_device_blocks < plan.blocks:
         verdict = "partly"
         words = (
@@ -85,15 +85,14 @@ def _by_size(profile: Profile, size: int) -> Fit:
     needed = size * _BESIDE + _BESIDE_BYTES
     host = profile.host.memory_free
     device = max((one.memory_free for one in profile.devices), default=0)
-    gib = needed / GIB
     if needed <= (device or host):
-        words = f"By its size it fits ({gib:.1f} GiB with a context)."
+        words = f"By its size it fits ({memory(needed)} with a context)."
         name = max(profile.devices, key=lambda one: one.memory_free).name if device else "CPU"
         return Fit(verdict="fits", sentence=words, estimated=True, device=name)
     if needed <= device + host:
-        words = f"By its size it fits partly on the device ({gib:.1f} GiB with a context)."
+        words = f"By its size it fits partly on the device ({memory(needed)} with a context)."
         return Fit(verdict="partly", sentence=words, estimated=True)
-    words = f"By its size it is too large: {gib:.1f} GiB with a context."
+    words = f"By its size it is too large: {memory(needed)} with a context."
     missing = round(needed) - device - host
     return Fit(verdict="too_large", sentence=words, estimated=True, missing=missing)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.api.plan import Remark
-from engine.api.sentences import fill
+from engine.api.sentences import fill, memory
 
 # Errors.
 SENTENCES: dict[str, str] = {
@@ -18,8 +18,9 @@ REMARKS: dict[str, str] = {
     # reasons
     "plan.you_chose": "You chose the path {mode}.",
     "plan.no_prefiller": (
-        "There is no prefiller, so prompts are read with the decoder's own weights. One built for "
-        "this decoder would take {size} on disk."
+        "There is no prefiller, so prompts are read with the decoder's own weights, re-encoded on "
+        "the fly (autocast) where that is faster. One built for this decoder would take {size} on "
+        "disk."
     ),
     "plan.resident_fits": (
         "The whole prefiller ({size}) fits into free memory beside the decoder, so it "
@@ -84,8 +85,8 @@ REMARKS: dict[str, str] = {
         "There is no prefiller yet: the plan is for one built for this decoder."
     ),
     "plan.does_not_fit": (
-        "The plan needs {needed_gib:.1f} GiB of the memory of {name}, margin included, and "
-        "{free_gib:.1f} GiB are free. Close other programs, choose a shorter context or a smaller "
+        "The plan needs {needed_size} of the memory of {name}, margin included, and "
+        "{free_size} are free. Close other programs, choose a shorter context or a smaller "
         "decoder, or expect loading to fail."
     ),
     "plan.decoder_partly_on_host": (
@@ -126,7 +127,10 @@ REMARKS: dict[str, str] = {
 
 
 def remark(code: str, **data: Any) -> Remark:
-    gib = data.get("gib")
-    if gib is not None:
-        data["size"] = f"{gib:.1f} GiB" if gib >= 1 else f"{gib * 1024:.0f} MiB"
-    return Remark(code=code, sentence=fill(REMARKS[code], data), data=data)
+    sizes = {
+        name.removesuffix("gib") + "size": memory(value * (1 << 30))
+        for name, value in data.items()
+        if name.endswith("gib")
+    }
+    facts = {**data, **sizes}
+    return Remark(code=code, sentence=fill(REMARKS[code], facts), data=facts)

@@ -245,3 +245,11 @@ def test_every_path_has_a_sentence_with_numbers_in_both_languages(
     said = path_sentence(setting, sample_plan("auto").plan, sample_plan(setting).plan, 5.1)
     assert any(digit in said for digit in "0123456789") and "{" not in said
     assert crossover_words(sample_plan(setting).plan)
+
+
+def test_without_a_prefiller_auto_says_that_it_may_take_autocast() -> None:
+    """As the router does."""
+    plan = sample_plan("auto").plan.model_copy(update={"prefiller": None, "mode": "decoder"})
+    assert "Auto takes Autocast" in path_sentence("auto", plan, plan, 5.1)
+    paired = plan.model_copy(update={"prefiller": "a prefiller"})
+    assert "Autocast" not in path_sentence("auto", paired, paired, 5.1)

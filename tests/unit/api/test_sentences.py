@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.api.sentences import fill, size
+from engine.api.sentences import fill, memory, size
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,11 @@ from engine.api.sentences import fill, size
 )
 def test_a_size_has_sensible_digits(nbytes: int, shown: str) -> None:
     assert size(nbytes) == shown
+
+
+def test_memory_is_written_in_the_units_it_is_sold_in() -> None:
+    assert memory(24 << 30) == "24.0 GB" and memory(300 << 20) == "300 MB"
+    assert fill("{free:memory}", {"free": 8 << 30}) == "8.0 GB"
 
 
 def test_only_sizes_are_shown_as_such() -> None:

@@ -92,7 +92,7 @@ def test_without_a_prefiller_the_plan_says_what_one_would_take() -> None:
     found = make_plan(card(24), IQ2, None, PlanRequest())
     assert found.mode == "decoder"
     assert "plan.no_prefiller" in codes(found)
-    assert any("12.7 GiB" in remark.sentence for remark in found.reasons)
+    assert any("12.7 GB" in remark.sentence for remark in found.reasons)
 
 
 def test_a_path_can_be_planned_before_there_is_a_prefiller() -> None:
