@@ -20,7 +20,7 @@ COMMANDS = {
     "serve": "Run the engine as a server for OpenAI's clients, on this machine.",
     "models": "Find, download, verify, import, move and remove models.",
     "prefiller": "Build, describe or check a prefiller.",
-    "draft": "Convert a drafter, which guesses a model's next tokens, to GGUF.",
+    "draft": "Convert a drafter, which guesses a model's next tokens, or check its pairing.",
     "plan": "Plan a model's memory, here or on another machine, and predict its times.",
     "memory": "Say exactly what a model takes on each device, before anything is allocated.",
     "probe": "Find out what this machine is and how fast: devices, memory, disks.",

@@ -90,3 +90,15 @@ class BadTokens(DraftError):
     to the same."""
 
     code = "draft.tokens"
+
+
+class NotADraft(DraftError):
+    """`path` is a sound GGUF file, of no drafter."""
+
+    code = "draft.not_a_draft"
+
+
+class PairingRefused(DraftError):
+    """`reasons`: why `draft` cannot run beside `target`."""
+
+    code = "draft.pairing_refused"

@@ -115,7 +115,7 @@ class Target:
     def __init__(self, model: GgufModel) -> None:
         self.model = model
         self.path = model.path
-        architecture = Keys(model).text("general.architecture")
+        self.architecture = architecture = Keys(model).text("general.architecture")
         keys = Keys(model, f"{architecture}.")
         self.width = keys.integer("embedding_length", 1, MAX_WIDTH)
         nextn = model.metadata.get(f"{architecture}.nextn_predict_layers", 0)

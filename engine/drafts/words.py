@@ -22,6 +22,10 @@ SENTENCES: dict[str, str] = {
     "draft.config": "{path} says {key} is {value}, and {expected} is needed. " + _AGAIN,
     "draft.unsupported": "{path} asks for {what}, which is not converted yet. Use another drafter "
     "for this model.",
+    "draft.not_a_draft": "{path} is no drafter. Choose a Medusa, EAGLE or DFlash file in GGUF; "
+    "`twofold draft convert` makes one from a published checkpoint.",
+    "draft.pairing_refused": "{draft} cannot draft for {target}: {reasons}. Choose the drafter "
+    "made for this model.",
     "draft.needs_target": "A {method} drafter carries the tokens of the model it drafts for. Name "
     "that model with --target.",
     "draft.wrong_target": "{path} was trained for another model: its {what} is {found}, and that "
