@@ -34,16 +34,22 @@ OF_THE_SYSTEM = re.compile(
     r"|com_err|gssapi_krb5|k5crypto|keyutils|krb5|krb5support"
     r"|wayland-\w+)\.so(\.[\d.]+)?$"
 )
+# What Qt's theme for GTK links to, which is left out with it.
+_OF_GTK = re.compile(
+    r"lib(atk-1\.0|cairo(-gobject)?|gdk_pixbuf-2\.0|pango\w*-1\.0|pixman-1|fribidi|thai|datrie"
+    r"|jpeg|Xrender)\.so"
+)
 # The analysis finds the library's parts a second time, beside their place in llama_cpp/lib.
 _TWICE = re.compile(r"lib(llama|ggml)[\w-]*\.(so|dylib)[\d.]*$")
 # Qt's plugins that a window of ours never loads, and its own translations: the texts are ours.
 _UNUSED_QT = re.compile(
     r"PySide6/Qt/(translations|qml|metatypes|libexec)/"
-    r"|PySide6/Qt/plugins/(platforms/libq(vnc|linuxfb|eglfs|minimalegl|vkkhrdisplay|minimal)\b"
-    r"|platformthemes/libqgtk3|egldeviceintegrations|generic|networkinformation|printsupport|sqldrivers|qmltooling"
+    r"|PySide6/Qt/plugins/(platforms/libq(vnc|wayland-egl|linuxfb|eglfs|minimalegl|vkkhrdisplay|minimal)\b"
+    r"|platformthemes/libqgtk3|wayland-graphics-integration|xcbglintegrations|egldeviceintegrations|generic|networkinformation|printsupport|sqldrivers|qmltooling"
     r"|qmllint|designer|assetimporters|sceneparsers|geometryloaders|scxmldatamodel"
     r"|imageformats/libq(tiff|webp|tga|wbmp|icns|pdf)\b)"
-    r"|(PySide6/Qt/lib/)?libQt6(Qml|Quick|Pdf|VirtualKeyboard|EglFS\w*|Sql|Test|PrintSupport|Designer)"
+    r"|(PySide6/Qt/lib/)?libQt6(Qml|WaylandEgl\w*|Quick|Pdf|VirtualKeyboard|Egl[Ff][Ss]\w*|Sql|Test"
+    r"|PrintSupport|Designer)"
 )
 _TESTS = re.compile(r"(^|/)(tests?|testing|examples)/")
 
@@ -51,7 +57,8 @@ _TESTS = re.compile(r"(^|/)(tests?|testing|examples)/")
 def is_wanted(place: str) -> bool:
     """Whether a file goes into the folder at `place`, as PyInstaller names it."""
     path = place.replace("\\", "/")
-    if "/" not in path and (OF_THE_SYSTEM.match(path) or _TWICE.match(path)):
+    elsewhere = (OF_THE_SYSTEM, _OF_GTK, _TWICE)
+    if "/" not in path and any(pattern.match(path) for pattern in elsewhere):
         return False
     if path.endswith((".pyi", ".h", ".hpp", ".cmake", ".pc", "direct_url.json", "RECORD")):
         return False

@@ -88,6 +88,7 @@ def checks(context: Context, *, fast: bool) -> list[Check]:
         Check("C++ tests, AddressSanitizer", _cpp_tests(context, "address,undefined"), slow=True),
         Check("C++ tests, ThreadSanitizer", _cpp_tests(context, "thread"), slow=True),
         *_arm_checks(context),
+        *_package(context),
         Check("set-up tests", [[*python, "pytest", *tests, "tests/unit/setup"]]),
         Check("Python tests", [[*python, "pytest", *tests, "--ignore=tests/unit/setup"]]),
     ]
@@ -128,6 +129,13 @@ def _arm_checks(context: Context) -> list[Check]:
         ["ctest", "--test-dir", build, "--output-on-failure", "-R", "|".join(targets)],
     ]
     return [Check("C++ kernels for Arm, emulated", commands, slow=True)]
+
+
+def _package(context: Context) -> list[Check]:
+    """The package for Linux, where Debian's tools for making one are installed."""
+    if not (which("dpkg-deb") and which("objdump")):
+        return []
+    return [Check("package", [[context.root / "packaging" / "linux" / "build"]], slow=True)]
 
 
 def _cpp_tests(context: Context, sanitizer: str) -> list[list[str | Path]]:

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +16,9 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
+from needs import needs_of
 from program import PROGRAM
 from releases import Release, releases
 from staging import OUT, ROOT, project, source_time
@@ -106,41 +106,6 @@ def _put(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def is_program_file(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == b"\x7fELF"
-
-
-def dependencies(program: Path, scratch: Path) -> str:
-    """What dpkg finds that the program's files link to and the folder does not hold."""
-    (scratch / "debian").mkdir(parents=True, exist_ok=True)
-    (scratch / "debian" / "control").write_text(
-        "Source: twofold\n\nPackage: twofold\nArchitecture: any\n"
-    )
-    files = [
-        path
-        for path in sorted(program.rglob("*"))
-        if path.is_file() and not path.is_symlink() and is_program_file(path)
-    ]
-    folders = sorted({str(path.parent) for path in files})
-    found = subprocess.run(
-        [
-            *("dpkg-shlibdeps", "-O", "--ignore-missing-info", "--warnings=0"),
-            *(f"-l{folder}" for folder in folders),
-            *(f"-e{path}" for path in files),
-        ],
-        cwd=scratch,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if found.returncode != 0:
-        sys.exit(f"dpkg-shlibdeps could not tell what the program needs: {found.stderr[-2000:]}")
-    line = re.search(r"^shlibs:Depends=(.*)$", found.stdout, re.MULTILINE)
-    named = line.group(1).split(", ") if line else []
-    return ", ".join(sorted({*named, *ALSO_NEEDED}))
-
-
 def control(size: int, needs: str) -> str:
     """The package's description; `size` in bytes."""
     return f"""Package: twofold
@@ -171,7 +136,8 @@ def make_deb(scratch: Path) -> Path:
     size = sum(path.stat().st_size for path in files)
     information = root / "DEBIAN"
     information.mkdir()
-    (information / "control").write_text(control(size, dependencies(PROGRAM, scratch)))
+    needs = ", ".join(sorted({*needs_of(PROGRAM), *ALSO_NEEDED}))
+    (information / "control").write_text(control(size, needs))
     sums = [
         f"{hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}"
         f"  {path.relative_to(root)}\n"
@@ -191,7 +157,7 @@ def make_deb(scratch: Path) -> Path:
 
 def _run_dpkg_deb(root: Path, target: Path) -> None:
     subprocess.run(
-        ["dpkg-deb", "--root-owner-group", "-Zxz", "-z3", "--build", root, target],
+        ["dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "--build", root, target],
         env={**os.environ, "SOURCE_DATE_EPOCH": source_time()},
         stdout=subprocess.DEVNULL,
         check=True,

@@ -72,10 +72,21 @@ def test_arm_kernels_are_checked_where_compiler_and_emulator_are(
     monkeypatch.setattr(checks, "which", lambda tool: f"/usr/bin/{tool}")
     titles = {check.title for check in checks.checks(context, fast=False)}
     assert "C++ kernels for Arm, emulated" in titles
-    monkeypatch.setattr(checks, "which", lambda tool: tool if "qemu" in tool else None)
+    monkeypatch.setattr(checks, "which", lambda tool: None if "aarch64" in tool else tool)
     assert titles - {check.title for check in checks.checks(context, fast=False)} == {
         "C++ kernels for Arm, emulated"
     }
+
+
+def test_the_package_is_made_where_debians_tools_are(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for found, made in (({"dpkg-deb", "objdump"}, True), ({"dpkg-deb"}, False)):
+        monkeypatch.setattr(
+            checks, "which", lambda tool, found=found: tool if tool in found else None
+        )
+        assert made is any(one.title == "package" for one in checks.checks(context, fast=False))
+        assert all(one.title != "package" for one in checks.checks(context, fast=True))
 
 
 def test_every_source_file_of_the_core_is_formatted(context: Context) -> None:

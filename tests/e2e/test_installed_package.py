@@ -1,0 +1,193 @@
+"""The package for Linux in a root without compiler, Python or checkout: install, use, remove."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.paths import demo_model
+from tests.support.accessible import Desktop, wait
+from tests.support.clean_root import HOME, CleanRoot
+from tests.support.display import display
+
+ROOT = Path(__file__).parents[2]
+ARTEFACTS = ROOT / "build" / "artefacts"
+QUESTION = "What is the capital of France?"
+LONG_QUESTION = "Write one sentence about each of these: " + "the sea, the sky, a tree, " * 8
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1500),
+    pytest.mark.skipif(
+        sys.platform != "linux" or not shutil.which("debootstrap") or os.geteuid() != 0,
+        reason="a clean root is made by root with debootstrap, on Debian",
+    ),
+]
+
+
+@pytest.fixture
+def installed() -> Iterator[CleanRoot]:
+    """The package in a copy of the smallest system, and the demo model where it is kept."""
+    (package,) = (ROOT / "build" / "package" / "installers").glob("twofold_*.deb")
+    with tempfile.TemporaryDirectory(prefix="twofold-root-") as folder:
+        root = CleanRoot(Path(folder, "root"))
+        shutil.copyfile(package, root.folder / "tmp" / package.name)
+        root.install(f"/tmp/{package.name}")
+        place = root.home / ".cache" / "twofold" / "models" / demo_model().name
+        root.run("mkdir", "-p", f"/{place.parent.relative_to(root.folder)}", person=True)
+        shutil.copyfile(demo_model(), place)
+        yield root
+
+
+def desktop_command(root: CleanRoot) -> list[str]:
+    """What the installed desktop entry starts, without a file to open."""
+    text = (root.folder / "usr/share/applications/twofold.desktop").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith("Exec=")]
+    return [part for part in line.removeprefix("Exec=").split() if not part.startswith("%")]
+
+
+@contextmanager
+def running(root: CleanRoot, screen: str) -> Iterator[subprocess.Popen[str]]:
+    """The program started from its desktop entry, on a session bus of its own. The first line of
+    its output is the bus's address."""
+    start = 'echo "$DBUS_SESSION_BUS_ADDRESS"; exec "$@"'
+    command = root.command(
+        ["dbus-run-session", "--", "sh", "-c", start, "sh", *desktop_command(root)],
+        person=True,
+        DISPLAY=screen,
+        XDG_CURRENT_DESKTOP="test",
+        QT_LINUX_ACCESSIBILITY_ALWAYS_ON="1",  # as where a screen reader runs
+    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def stored(root: CleanRoot) -> list[dict[str, Any]]:
+    """The messages of the person's chats, as they lie on the disk."""
+    file = root.home / ".local" / "share" / "twofold" / "chats.db"
+    if not file.exists():
+        return []
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as chats:
+        chats.row_factory = sqlite3.Row
+        rows = chats.execute(
+            "SELECT role, content, status, json_extract(report, '$.path') AS path"
+            " FROM messages ORDER BY id"
+        )
+        return [dict(row) for row in rows]
+
+
+def ask(desktop: Desktop, root: CleanRoot, words: str) -> dict[str, Any]:
+    """Types a question, sends it, and returns its stored answer."""
+    before = len(stored(root))
+    desktop.click(desktop.find("Message"))
+    desktop.type(words)
+    desktop.key("Return")
+
+    def answered() -> dict[str, Any] | None:
+        messages = stored(root)[before:]
+        return messages[1] if len(messages) == 2 and messages[1]["status"] == "done" else None
+
+    return wait(answered, f"an answer to {words[:40]}", 240, desktop.picture)
+
+
+def take_picture(screen: str, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    code = (
+        "import sys; from PySide6.QtWidgets import QApplication; a = QApplication([]);"
+        "sys.exit(not a.primaryScreen().grabWindow(0).save(sys.argv[1]))"
+    )
+    environ = dict(os.environ) | {"DISPLAY": screen, "QT_QPA_PLATFORM": "xcb"}
+    subprocess.run([sys.executable, "-c", code, str(file)], env=environ, check=True, timeout=60)
+
+
+def test_install_first_run_answer_odp_answer_close_remove(installed: CleanRoot) -> None:
+    root = installed
+    for tool in ("python3", "gcc", "cc", "c++"):
+        with pytest.raises(AssertionError):
+            root.run("sh", "-c", f"command -v {tool}")
+    version = root.run("twofold", "--version", person=True)
+    commit = version.rsplit("llama.cpp ", 1)[1].strip(")\n")
+    assert len(commit) >= 7, version
+
+    # Every variant of the library, and every kernel of ours, that this processor can run.
+    words = ("chat", "--temperature", "0", "--max-tokens", "16", QUESTION)
+    answer = root.run("twofold", *words, person=True)
+    assert "Paris" in answer
+    prefiller = root.home / ".cache/twofold/models" / f"{demo_model().stem}.prefiller.gguf"
+    assert prefiller.exists(), "the demo's prefiller is built on first use"
+    variants, kernels = usable(root)
+    assert "sse42" in variants
+    print("variants", variants, "kernels", kernels)
+    for variant in variants:
+        forced = root.run("twofold", *words, person=True, TWOFOLD_CPU_VARIANT=variant)
+        assert forced == answer, f"the variant {variant} answers differently"
+    for kernel in kernels:
+        forced = root.run("twofold", *words, person=True, TWOFOLD_KERNEL=kernel)
+        assert forced == answer, f"the kernel {kernel} answers differently"
+
+    root.install("dbus", "at-spi2-core")  # what every desktop has
+    root.let_root_look()
+    with display() as screen, running(root, screen) as program:
+        assert program.stdout is not None
+        address = program.stdout.readline().strip()
+        desktop = wait(lambda: connected(root, address, screen), "the window", 60)
+        with closing(desktop):
+            demo = desktop.find("Try the small demo now", "push button", "button")
+            desktop.focus_window()
+            desktop.click(demo)
+            desktop.find("Ask anything", seconds=120)
+            first = ask(desktop, root, QUESTION)
+            assert "Paris" in first["content"]
+            desktop.key("ctrl+3")
+            desktop.click(desktop.find("ODP", "push button", "radio button", "toggle button"))
+            desktop.key("ctrl+1")
+            second = ask(desktop, root, LONG_QUESTION)
+            assert second["path"] == "odp"
+            assert second["content"]
+            take_picture(screen, ARTEFACTS / "installed-window.png")
+            desktop.key("ctrl+q")
+        assert program.wait(timeout=60) == 0
+
+    said = root.run("apt-get", "remove", "--yes", "--quiet", "twofold")
+    assert "~/.local/share/twofold" in said, "it says where chats and models are"
+    assert [item["role"] for item in stored(root)] == ["user", "assistant"] * 2
+    assert prefiller.exists()
+    assert not [*(root.folder / "opt").rglob("*")], "nothing of the program stays"
+    for place in ("usr/bin/twofold", "usr/share/applications/twofold.desktop"):
+        assert not (root.folder / place).exists()
+
+
+def usable(root: CleanRoot) -> tuple[list[str], list[str]]:
+    """The library's variants that run here, and our own kernels, as the program says."""
+    code = root.folder / HOME / "usable.py"
+    code.write_text(
+        "import json; from engine.native import library_folder, native\n"
+        "variants = native().cpu_variants(str(library_folder()))\n"
+        "print(json.dumps([[name for name, score in variants if score > 0],"
+        " native().usable_kernels()]))\n"
+    )
+    said = root.run("twofold", "-P", f"/{HOME}/usable.py", person=True)
+    variants, kernels = json.loads(said.splitlines()[-1])
+    return variants, kernels
+
+
+def connected(root: CleanRoot, address: str, screen: str) -> Desktop | None:
+    try:
+        return Desktop(root.folder, address, screen)
+    except FileNotFoundError:
+        return None  # the bus is not there yet
