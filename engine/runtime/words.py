@@ -14,6 +14,17 @@ SENTENCES: dict[str, str] = {
         "A context of {n_ctx} tokens could not be set up ({why}), so the model is not usable. "
         "Choose a shorter context, or close other programs to free memory."
     ),
+    "device.none": (
+        "{layers} layers cannot be put on a GPU: no GPU backend is in use here. "
+        "`twofold backend list` says why, or load the model without them."
+    ),
+    "device.unknown": (
+        "There is no device {device} here. `twofold backend list` shows those that there are."
+    ),
+    "device.unsupported": (
+        "{device} cannot multiply NVFP4 weights ({tensor}), so prompts can only be read with this "
+        "model's own weights there. Use the model without a prefiller, or without that device."
+    ),
     "disk.cancelled": "Reading the prefiller was stopped.",
     "disk.file_changed": (
         "{path} was changed or replaced while it was in use, so what was read from it is not "
@@ -52,6 +63,10 @@ SENTENCES: dict[str, str] = {
     "library.wrong_version": (
         "The library that runs models is version {found}, and this Twofold works only with "
         "{wanted}. Run ./twofold again: it installs the right one."
+    ),
+    "memory.no_slot": (
+        "The decoder's weights on {device} leave no room for {slots} buffers of {wanted:size}. "
+        "Choose fewer slots, put more of the model there, or allow slots of their own."
     ),
     "memory.out": (
         "There was not enough memory: {wanted:size} could not be had. Close other programs, "

@@ -22,7 +22,8 @@ void bind_parameters(nb::module_& m) {
         .def_rw("paths", &ModelParams::paths)
         .def_rw("writable", &ModelParams::writable)
         .def_rw("use_extra_bufts", &ModelParams::use_extra_bufts)
-        .def_rw("n_gpu_layers", &ModelParams::n_gpu_layers);
+        .def_rw("n_gpu_layers", &ModelParams::n_gpu_layers)
+        .def_rw("devices", &ModelParams::devices);
 
     nb::class_<ContextParams>(m, "ContextParams")
         .def(nb::init<>())
@@ -43,7 +44,10 @@ void bind_parameters(nb::module_& m) {
         .def_rw("penalty_last_n", &SamplerParams::penalty_last_n)
         .def_rw("seed", &SamplerParams::seed);
 
-    nb::enum_<Tier>(m, "Tier").value("device", Tier::device).value("disk", Tier::disk);
+    nb::enum_<Tier>(m, "Tier")
+        .value("device", Tier::device)
+        .value("host", Tier::host)
+        .value("disk", Tier::disk);
 
     nb::class_<PrefillPlan>(m, "PrefillPlan")
         .def(nb::init<>())
@@ -51,7 +55,17 @@ void bind_parameters(nb::module_& m) {
         .def_rw("slots", &PrefillPlan::slots)
         .def_rw("carve_out", &PrefillPlan::carve_out)
         .def_rw("in_flight", &PrefillPlan::in_flight)
-        .def_rw("request_bytes", &PrefillPlan::request_bytes);
+        .def_rw("request_bytes", &PrefillPlan::request_bytes)
+        .def_rw("asynchronous", &PrefillPlan::asynchronous)
+        .def_rw("trace_limit", &PrefillPlan::trace_limit)
+        .def_prop_rw(
+            "on_upload", [](const PrefillPlan& plan) { return plan.hooks.on_upload; },
+            [](PrefillPlan& plan, OnUpload call) { plan.hooks.on_upload = std::move(call); },
+            "Called with the block's number before each tensor's copy to a device, on another thread.")
+        .def_prop_rw(
+            "on_compute", [](const PrefillPlan& plan) { return plan.hooks.on_compute; },
+            [](PrefillPlan& plan, std::function<void(int)> call) { plan.hooks.on_compute = std::move(call); },
+            "Called with the block's number before a streamed block is computed.");
 
     nb::class_<PrefillerFiles>(m, "PrefillerFiles")
         .def(nb::init<>())
@@ -104,7 +118,24 @@ void bind_reports(nb::module_& m) {
         .def_ro("slots", &PrefillMemory::slots)
         .def_ro("streamed_blocks", &PrefillMemory::streamed_blocks)
         .def_ro("resident_blocks", &PrefillMemory::resident_blocks)
-        .def_ro("direct", &PrefillMemory::direct);
+        .def_ro("host_bytes", &PrefillMemory::host_bytes)
+        .def_ro("staging_bytes", &PrefillMemory::staging_bytes)
+        .def_ro("host_blocks", &PrefillMemory::host_blocks)
+        .def_ro("direct", &PrefillMemory::direct)
+        .def_ro("pinned", &PrefillMemory::pinned)
+        .def_ro("asynchronous", &PrefillMemory::asynchronous)
+        .def_ro("devices", &PrefillMemory::devices);
+
+    nb::class_<StreamEvent>(m, "StreamEvent", "What happened to a block; start and end in seconds.")
+        .def_prop_ro("kind",
+                     [](const StreamEvent& event) {
+                         constexpr const char* names[] = {"load", "upload", "wait", "compute"};
+                         return names[static_cast<std::size_t>(event.kind)];
+                     })
+        .def_ro("pass_index", &StreamEvent::pass)
+        .def_ro("block", &StreamEvent::block)
+        .def_ro("start", &StreamEvent::start)
+        .def_ro("end", &StreamEvent::end);
 
     nb::class_<SessionMemory>(m, "SessionMemory")
         .def_ro("weights", &SessionMemory::weights)
@@ -162,6 +193,8 @@ void bind_session(nb::module_& m) {
         .def_prop_ro("micro_batch", &Session::micro_batch)
         .def_prop_ro("memory", &Session::memory)
         .def_prop_ro("prefill_memory", &Session::prefill_memory)
+        .def_prop_ro("stream_events", &Session::stream_events,
+                     "What happened to each streamed block of the last prompt, as far as the plan keeps it.")
         .def_prop_ro("architecture", [](const Session& s) { return s.model().architecture(); })
         .def_prop_ro("chat_template", [](const Session& s) { return s.model().chat_template(); })
         .def("metadata", [](const Session& s, const std::string& key) { return s.model().metadata(key); })

@@ -5,6 +5,7 @@
 #include "hook/product_hook.h"
 #include "model/library_log.h"
 
+#include <ggml-backend.h>
 #include <llama.h>
 
 namespace twofold {
@@ -29,6 +30,18 @@ Model::Model(const ModelParams& params, const std::function<bool(float)>& progre
 
     llama_model_params options = llama_model_default_params();
     options.n_gpu_layers = params.n_gpu_layers;
+    std::vector<ggml_backend_dev_t> devices;
+    for (const std::string& name : params.devices) {
+        ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str());
+        if (!device)
+            throw Error("device.unknown", {{"device", name}});
+        devices.push_back(device);
+    }
+    devices.push_back(nullptr);
+    if (params.n_gpu_layers == 0)
+        devices.assign(1, nullptr);
+    if (params.n_gpu_layers == 0 || devices.size() > 1)
+        options.devices = devices.data();
     options.use_extra_bufts = params.use_extra_bufts;
     options.load_mode = params.writable ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
     options.progress_callback = [](float done, void* data) {

@@ -19,13 +19,15 @@ struct ModelParams {
     bool writable = true;
     // Repacked weight layouts of the CPU backend (faster decode).
     bool use_extra_bufts = true;
+    // Layers on other devices than the CPU, counted from the last; negative for all. With 0 none is touched.
     std::int32_t n_gpu_layers = 0;
+    std::vector<std::string> devices; // their names; empty for all that the library would take
 };
 
 class Model {
   public:
     // `progress` takes 0..1 and answers false to stop. Throws Error "model.load_failed" (with the
-    // library's own last error line) or "model.load_cancelled".
+    // library's own last error line), "model.load_cancelled" or "device.unknown" (device).
     Model(const ModelParams& params, const std::function<bool(float)>& progress);
 
     [[nodiscard]] llama_model* get() const noexcept { return model_.get(); }

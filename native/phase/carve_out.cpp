@@ -18,38 +18,35 @@ namespace {
 // Restoring plain weights needs no more memory than this; repacked ones need the whole tensor at once.
 constexpr std::size_t restore_chunk = std::size_t{4} << 20;
 
-struct Span {
-    std::byte* begin;
-    std::byte* end;
-};
+} // namespace
 
-Span memory_of(const ggml_tensor* tensor) {
-    auto* begin = static_cast<std::byte*>(tensor->data);
-    return {begin,
-            begin + ggml_backend_buft_get_alloc_size(ggml_backend_buffer_get_type(tensor->buffer), tensor)};
+CarveOut::CarveOut(const std::vector<std::filesystem::path>& decoder_files,
+                   const std::vector<FileIdentity>& loaded, std::vector<IdleTensor> idle,
+                   std::vector<ggml_tensor*> all, AddressSpace& space)
+    : reader_(decoder_files), idle_(std::move(idle)), all_(std::move(all)), space_(space),
+      worker_([this](const std::stop_token& stop) { work(stop); }) {
+    std::erase_if(idle_, [](const IdleTensor& one) { return !overwritable(one.tensor); });
+    for (std::size_t file = 0; file < reader_.file_count(); ++file) {
+        if (file >= loaded.size() || reader_.identity(file) != loaded[file])
+            throw Error("disk.file_changed", {{"path", decoder_files[file].string()}});
+    }
 }
 
-// Memory that the library allocated for the CPU. A file mapping is of another type and must not be written
-// to.
-bool lendable(const ggml_tensor* tensor) {
-    if (!tensor->buffer || tensor->view_src)
-        return false;
-    ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(tensor->buffer);
-    if (type == ggml_backend_cpu_buffer_type()) // which names no device
-        return true;
-    ggml_backend_dev_t device = ggml_backend_buft_get_device(type); // rearranged weights
-    return device && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU;
+CarveOut::~CarveOut() = default;
+
+CarveOut::Span CarveOut::memory_of(const ggml_tensor* tensor) const {
+    std::byte* begin = space_.address(tensor->buffer, tensor->data);
+    return {begin, begin + allocated_size(tensor)};
 }
 
-std::vector<Region> lendable_regions(const std::vector<IdleTensor>& idle,
-                                     const std::vector<ggml_tensor*>& all) {
+std::vector<Region> CarveOut::pool(const ggml_backend_device* device) const {
     std::map<std::byte*, std::pair<std::byte*, bool>> by_address; // begin -> end, idle?
-    for (const ggml_tensor* tensor : all) {
-        if (tensor->buffer && !tensor->view_src && lendable(tensor))
+    for (const ggml_tensor* tensor : all_) {
+        if (overwritable(tensor) && device_of(tensor) == device)
             by_address[memory_of(tensor).begin] = {memory_of(tensor).end, false};
     }
-    for (const IdleTensor& one : idle) {
-        if (lendable(one.tensor))
+    for (const IdleTensor& one : idle_) {
+        if (device_of(one.tensor) == device)
             by_address[memory_of(one.tensor).begin] = {memory_of(one.tensor).end, true};
     }
     std::vector<Region> regions;
@@ -77,31 +74,16 @@ std::vector<Region> lendable_regions(const std::vector<IdleTensor>& idle,
     }
     if (begin)
         add(begin, end);
+    // Large regions first: fewer pieces, fewer decoder weights to restore.
+    std::ranges::sort(regions, [](const Region& a, const Region& b) { return a.size > b.size; });
     return regions;
 }
-
-} // namespace
-
-CarveOut::CarveOut(const std::vector<std::filesystem::path>& decoder_files,
-                   const std::vector<FileIdentity>& loaded, std::vector<IdleTensor> idle,
-                   const std::vector<ggml_tensor*>& all)
-    : reader_(decoder_files), idle_(std::move(idle)), pool_(lendable_regions(idle_, all)),
-      worker_([this](const std::stop_token& stop) { work(stop); }) {
-    for (std::size_t file = 0; file < reader_.file_count(); ++file) {
-        if (file >= loaded.size() || reader_.identity(file) != loaded[file])
-            throw Error("disk.file_changed", {{"path", decoder_files[file].string()}});
-    }
-}
-
-CarveOut::~CarveOut() = default;
 
 void CarveOut::lend(const std::vector<std::vector<Region>>& slots) {
     const std::scoped_lock lock(mutex_);
     lent_.clear();
     retired_.assign(slots.size(), false);
     for (const IdleTensor& one : idle_) {
-        if (!lendable(one.tensor))
-            continue;
         const Span memory = memory_of(one.tensor);
         Lent lent{.idle = one, .slots = {}};
         for (std::size_t slot = 0; slot < slots.size(); ++slot) {
@@ -210,7 +192,8 @@ void CarveOut::work(const std::stop_token& stop) {
 
 void CarveOut::put_back(const IdleTensor& idle) {
     reader_.check_unwritten();
-    const bool whole = !ggml_backend_buffer_is_host(idle.tensor->buffer);
+    const bool on_device = device_of(idle.tensor) != nullptr;
+    const bool whole = !on_device && !ggml_backend_buffer_is_host(idle.tensor->buffer); // to be rearranged
     const std::size_t chunk = whole ? idle.bytes.size : std::min(restore_chunk, idle.bytes.size);
     const std::size_t capacity =
         (chunk + 2 * direct_alignment) / direct_alignment * direct_alignment + direct_alignment;
@@ -226,6 +209,8 @@ void CarveOut::put_back(const IdleTensor& idle) {
             reader_.submit({{.file = idle.bytes.file, .offset = offset, .size = size, .dst = bytes}}));
         ggml_backend_tensor_set(idle.tensor, bytes, done, size);
     }
+    if (on_device)
+        clear_padding(idle.tensor);
 }
 
 } // namespace twofold

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "disk/file_reader.h"
+#include "phase/device_memory.h"
 #include "stream/slot_layout.h"
 
 #include <condition_variable>
@@ -15,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+struct ggml_backend_device;
 struct ggml_tensor;
 
 namespace twofold {
@@ -29,15 +31,17 @@ class CarveOut {
   public:
     // `all` are the decoder's tensors, idle or not: memory between two idle ones is lent only when none of
     // them lies there. `loaded` are the files that the weights came from: throws Error "disk.file_changed"
-    // when `decoder_files` lead to others by now, "disk.open_failed".
+    // when `decoder_files` lead to others by now, "disk.open_failed". Regions are in `space`, which must
+    // outlive the carve-out.
     CarveOut(const std::vector<std::filesystem::path>& decoder_files, const std::vector<FileIdentity>& loaded,
-             std::vector<IdleTensor> idle, const std::vector<ggml_tensor*>& all);
+             std::vector<IdleTensor> idle, std::vector<ggml_tensor*> all, AddressSpace& space);
     ~CarveOut();
     CarveOut(const CarveOut&) = delete;
     CarveOut& operator=(const CarveOut&) = delete;
 
-    // Whole pages that may be lent; empty when the weights are in a file mapping or on another device.
-    [[nodiscard]] const std::vector<Region>& pool() const { return pool_; }
+    // Whole pages that may be lent in a device's memory (null: the host's), the largest regions first; none
+    // when the weights are in a file mapping.
+    [[nodiscard]] std::vector<Region> pool(const ggml_backend_device* device) const;
 
     // Fixes which weights each slot will overwrite.
     void lend(const std::vector<std::vector<Region>>& slots);
@@ -67,6 +71,12 @@ class CarveOut {
         bool queued = false;
     };
 
+    struct Span {
+        std::byte* begin;
+        std::byte* end;
+    };
+    [[nodiscard]] Span memory_of(const ggml_tensor* tensor) const;
+
     static void stay_single_threaded();
     void work(const std::stop_token& stop);
     void put_back(const IdleTensor& idle);
@@ -74,7 +84,8 @@ class CarveOut {
 
     FileReader reader_;
     std::vector<IdleTensor> idle_;
-    std::vector<Region> pool_;
+    std::vector<ggml_tensor*> all_;
+    AddressSpace& space_;
 
     mutable std::mutex mutex_;
     std::condition_variable_any changed_;

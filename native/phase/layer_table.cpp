@@ -41,9 +41,10 @@ struct LayerTable::State {
     llama_model* model;
     // The table that is not in use: the prefiller's while decoding, the decoder's while prefilling.
     std::vector<llama_layer> other;
+    std::vector<const ggml_tensor*> bound; // weights with a precision of their own in the model's policy
 };
 
-LayerTable::LayerTable(llama_model* model) : state_(new State{model, model->layers}) {
+LayerTable::LayerTable(llama_model* model) : state_(new State{model, model->layers, {}}) {
     // A wrong structure layout would show here before it can do harm.
     const bool plausible = !model->layers.empty() &&
                            model->layers.size() >= static_cast<std::size_t>(llama_model_n_layer(model)) &&
@@ -51,6 +52,10 @@ LayerTable::LayerTable(llama_model* model) : state_(new State{model, model->laye
                            std::strcmp(model->tok_embd->name, "token_embd.weight") == 0;
     if (!plausible)
         throw Error("phase.layout", {{"architecture", std::string(model->arch_name())}});
+    for (const auto& [name, tensor] : llama_internal_get_tensor_map(model)) {
+        if (tensor->type == GGML_TYPE_NVFP4 || tensor->type == GGML_TYPE_MXFP4)
+            model->prec_policy.prec_src1.insert_or_assign(tensor, GGML_PREC_Q8);
+    }
 }
 
 LayerTable::~LayerTable() = default;
@@ -80,6 +85,8 @@ void LayerTable::bind(int block, const std::string& name, ggml_tensor* weight, g
             llama_layer& prefill = state_->other[static_cast<std::size_t>(block)];
             prefill.*slot.weight = weight;
             prefill.*slot.scale = slot.bias && current.*slot.bias ? nullptr : scale;
+            state_->model->prec_policy.prec_src1.insert_or_assign(weight, GGML_PREC_Q4);
+            state_->bound.push_back(weight);
             return;
         }
     }
@@ -89,6 +96,9 @@ void LayerTable::bind(int block, const std::string& name, ggml_tensor* weight, g
 
 void LayerTable::reset() {
     state_->other = state_->model->layers;
+    for (const ggml_tensor* weight : state_->bound)
+        state_->model->prec_policy.prec_src1.erase(weight);
+    state_->bound.clear();
 }
 
 void LayerTable::exchange() noexcept {

@@ -16,8 +16,9 @@ namespace twofold {
 
 class LayerTable {
   public:
-    // Starts with a prefill table equal to the decoder's. Throws Error "phase.layout" when the library's
-    // structures are not as compiled.
+    // Starts with a prefill table equal to the decoder's. The decoder's own 4-bit floating-point weights are
+    // kept from 4-bit activations, which some devices would choose. Throws Error "phase.layout" when the
+    // library's structures are not as compiled.
     explicit LayerTable(llama_model* model);
     ~LayerTable();
     LayerTable(const LayerTable&) = delete;
@@ -31,9 +32,10 @@ class LayerTable {
     // Every tensor of the decoder.
     [[nodiscard]] std::vector<ggml_tensor*> decoder_tensors() const;
 
-    // Puts `weight` and its per-tensor `scale` in place of the decoder's tensor `name` in the prefill table.
-    // Throws Error "phase.no_slot" when that weight has no NVFP4 scale slot in the library. Whether a graph
-    // applies the scale is the scan's to tell: some architectures never do.
+    // Puts `weight`, whose products may take 4-bit activations where a device has them, and its per-tensor
+    // `scale` in place of the decoder's tensor `name` in the prefill table. Throws Error "phase.no_slot" when
+    // that weight has no NVFP4 scale slot in the library. Whether a graph applies the scale is the scan's to
+    // tell: some architectures never do.
     void bind(int block, const std::string& name, ggml_tensor* weight, ggml_tensor* scale);
 
     // Makes the prefill table equal to the decoder's again.

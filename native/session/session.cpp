@@ -298,6 +298,10 @@ PrefillMemory Session::prefill_memory() const {
     return prefiller_ ? prefiller_->memory() : PrefillMemory{};
 }
 
+std::vector<StreamEvent> Session::stream_events() const {
+    return prefiller_ ? prefiller_->events() : std::vector<StreamEvent>{};
+}
+
 void Session::check_cancel() const {
     if (cancelled_)
         throw Error("cancelled");
@@ -579,19 +583,11 @@ std::uint64_t Session::decoder_checksum() {
     restore_decoder();
     std::uint64_t hash = 0xcbf29ce484222325ULL; // FNV-1a, eight bytes at a time
     for (const ggml_tensor* tensor : table_.decoder_tensors()) {
-        ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(tensor->buffer);
-        ggml_backend_dev_t device = ggml_backend_buft_get_device(type);
-        const bool addressable = ggml_backend_buffer_is_host(tensor->buffer) ||
-                                 (device && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU);
         std::vector<std::byte> copy;
-        const auto* bytes = static_cast<const std::byte*>(tensor->data);
-        std::size_t size = ggml_backend_buft_get_alloc_size(type, tensor);
-        if (!addressable) {
-            size = ggml_nbytes(tensor);
-            copy.resize(size);
-            ggml_backend_tensor_get(tensor, copy.data(), 0, size);
-            bytes = copy.data();
-        }
+        if (device_of(tensor))
+            copy = read_allocated(tensor);
+        const std::byte* bytes = copy.empty() ? static_cast<const std::byte*>(tensor->data) : copy.data();
+        const std::size_t size = allocated_size(tensor);
         for (std::size_t i = 0; i < size; i += 8) {
             std::uint64_t word = 0;
             std::memcpy(&word, bytes + i, std::min<std::size_t>(8, size - i));

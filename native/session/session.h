@@ -87,6 +87,7 @@ class Session {
     void detach();
     [[nodiscard]] bool attached() const { return prefiller_ != nullptr; }
     [[nodiscard]] PrefillMemory prefill_memory() const;
+    [[nodiscard]] std::vector<StreamEvent> stream_events() const;
 
     // Reads `tokens` after what the cache holds. Throws Error "session.context_full", "cancelled",
     // "disk.*", "session.evaluation_failed"; cached_tokens() tells what was kept.

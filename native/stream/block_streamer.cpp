@@ -15,12 +15,16 @@ double seconds(std::chrono::steady_clock::duration duration) {
 } // namespace
 
 BlockStreamer::BlockStreamer(FileReader& reader, std::size_t blocks, std::size_t slots, SegmentsOf segments,
-                             std::size_t trace_limit)
+                             std::size_t trace_limit, Uploader* uploader)
     : reader_(reader), blocks_(blocks), slots_(slots), segments_(std::move(segments)),
-      trace_limit_(trace_limit), loads_(slots), held_since_(slots) {
+      trace_limit_(trace_limit), uploader_(uploader), loads_(slots), staged_(slots), arrivals_(slots),
+      held_since_(slots) {
     if (blocks == 0 || slots == 0) {
         throw Error("stream.empty", {{"blocks", static_cast<std::int64_t>(blocks)},
                                      {"slots", static_cast<std::int64_t>(slots)}});
+    }
+    if (uploader_ != nullptr) {
+        upload_thread_ = std::jthread([this](const std::stop_token& stop) { upload_blocks(stop); });
     }
 }
 
@@ -36,56 +40,160 @@ void BlockStreamer::begin(std::size_t passes) {
     events_.clear();
     begun_ = Clock::now();
     total_ = static_cast<std::uint64_t>(passes) * blocks_;
-    submitted_ = acquired_ = released_ = 0;
+    submitted_ = acquired_ = released_ = issued_ = uploaded_ = 0;
+    failure_ = nullptr;
     state_ = State::running;
-    while (submitted_ < std::min<std::uint64_t>(total_, slots_)) {
-        load_next();
+    load_ahead();
+}
+
+Route BlockStreamer::route(std::uint64_t load) const {
+    return uploader_ != nullptr ? uploader_->route(load % blocks_) : Route::direct;
+}
+
+bool BlockStreamer::may_load(std::uint64_t load) const {
+    // What the load overwrites is a slot, or a staging buffer.
+    return load < slots_ + (route(load) == Route::direct ? released_ : uploaded_);
+}
+
+void BlockStreamer::load_ahead() {
+    while (submitted_ < total_ && may_load(submitted_)) {
+        const std::size_t slot = submitted_ % slots_;
+        const std::size_t block = submitted_ % blocks_;
+        switch (route(submitted_)) {
+        case Route::direct:
+            loads_[slot] = reader_.submit(segments_(block, slot));
+            break;
+        case Route::staged:
+            staged_[slot] = reader_.submit(uploader_->staging_reads(block, slot));
+            break;
+        case Route::from_host:
+            staged_[slot] = nullptr;
+            break;
+        }
+        ++submitted_;
+    }
+    changed_.notify_all();
+}
+
+void BlockStreamer::upload_blocks(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, stop, [this] {
+        return state_ == State::running && failure_ == nullptr && uploaded_ < submitted_;
+    })) {
+        uploading_ = true;
+        try {
+            if (route(uploaded_) != Route::direct) {
+                upload(uploaded_, lock);
+            }
+            issued_ = ++uploaded_;
+            if (state_ == State::running) {
+                load_ahead();
+            }
+        } catch (...) {
+            if (!lock.owns_lock()) {
+                lock.lock();
+            }
+            failure_ = std::current_exception();
+            lock.unlock();
+            uploader_->drain();
+            lock.lock();
+        }
+        uploading_ = false;
+        changed_.notify_all();
     }
 }
 
-void BlockStreamer::load_next() {
-    const std::size_t slot = submitted_ % slots_;
-    loads_[slot] = reader_.submit(segments_(submitted_ % blocks_, slot));
-    ++submitted_;
+// Holds `lock` on return, though not all the time.
+void BlockStreamer::upload(std::uint64_t load, std::unique_lock<std::mutex>& lock) {
+    const std::size_t slot = load % slots_;
+    const FileReader::Ticket read = staged_[slot];
+    lock.unlock();
+    Arrival arrival;
+    if (read) {
+        arrival = {reader_.wait(read), true};
+    }
+    lock.lock();
+    changed_.wait(lock, [&] { return state_ != State::running || load < slots_ + released_; });
+    if (state_ != State::running) {
+        throw Error("stream.cancelled");
+    }
+    lock.unlock();
+    const auto start = Clock::now();
+    uploader_->upload(load % blocks_, slot);
+    lock.lock();
+    arrivals_[slot] = arrival;
+    issued_ = load + 1;
+    changed_.notify_all();
+    lock.unlock();
+    uploader_->settle(slot);
+    const auto end = Clock::now();
+    lock.lock();
+    stats_.upload_seconds += seconds(end - start);
+    trace(StreamEvent::Kind::upload, load, start, end);
+}
+
+FileReader::JobReport BlockStreamer::await_read(std::uint64_t load) {
+    FileReader::Ticket read;
+    {
+        const std::lock_guard lock(mutex_);
+        read = loads_[load % slots_];
+    }
+    return reader_.wait(read);
+}
+
+void BlockStreamer::await_upload(std::uint64_t load, std::unique_lock<std::mutex>& lock) {
+    changed_.wait(lock, [&] { return issued_ > load || failure_ != nullptr || state_ != State::running; });
+    if (issued_ <= load && failure_ != nullptr && state_ == State::running) {
+        std::rethrow_exception(failure_);
+    }
 }
 
 std::size_t BlockStreamer::acquire(std::size_t block) {
-    FileReader::Ticket load;
-    {
-        const std::lock_guard lock(mutex_);
-        if (state_ == State::cancelled) {
-            throw Error("stream.cancelled");
-        }
-        if (state_ == State::idle || acquired_ == submitted_ || block != acquired_ % blocks_) {
-            refuse(acquired_, block);
-        }
-        load = loads_[acquired_ % slots_];
+    std::unique_lock lock(mutex_);
+    if (state_ == State::cancelled) {
+        throw Error("stream.cancelled");
     }
-    const bool waits = !reader_.ready(load);
+    // A load further than `slots` ahead of the releases would need a slot that is held.
+    if (state_ == State::idle || acquired_ == total_ || acquired_ >= released_ + slots_ ||
+        block != acquired_ % blocks_) {
+        refuse(acquired_, block);
+    }
+    const std::uint64_t load = acquired_;
+    const std::size_t slot = load % slots_;
+    const bool direct = route(load) == Route::direct;
+    const bool waits = direct ? !reader_.ready(loads_[slot]) : issued_ <= load;
     const auto start = Clock::now();
-    FileReader::JobReport report;
+    Arrival arrival;
     try {
-        report = reader_.wait(load);
+        if (direct) {
+            lock.unlock();
+            arrival = {await_read(load), true};
+            lock.lock();
+        } else {
+            await_upload(load, lock);
+            arrival = arrivals_[slot];
+        }
     } catch (const Error& error) {
         // Only this streamer cancels its loads.
         throw error.code() == "disk.cancelled" ? Error("stream.cancelled") : error;
     }
     const auto now = Clock::now();
 
-    const std::lock_guard lock(mutex_);
     if (state_ != State::running) {
         throw Error("stream.cancelled");
     }
     ++stats_.blocks;
-    stats_.bytes += report.bytes;
-    stats_.load_seconds += seconds(report.finished - report.started);
-    trace(StreamEvent::Kind::load, acquired_, report.started, report.finished);
+    if (arrival.read_from_disk) {
+        stats_.bytes += arrival.read.bytes;
+        stats_.load_seconds += seconds(arrival.read.finished - arrival.read.started);
+        trace(StreamEvent::Kind::load, load, arrival.read.started, arrival.read.finished);
+    }
     if (waits) {
         ++stats_.waits;
         stats_.wait_seconds += seconds(now - start);
-        trace(StreamEvent::Kind::wait, acquired_, start, now);
+        trace(StreamEvent::Kind::wait, load, start, now);
     }
-    const std::size_t slot = acquired_++ % slots_;
+    ++acquired_;
     held_since_[slot] = now;
     return slot;
 }
@@ -100,9 +208,7 @@ void BlockStreamer::release(std::size_t block) {
     }
     trace(StreamEvent::Kind::hold, released_, held_since_[released_ % slots_], Clock::now());
     ++released_;
-    if (submitted_ < total_) {
-        load_next();
-    }
+    load_ahead();
 }
 
 bool BlockStreamer::slot_retired(std::size_t slot) const {
@@ -146,12 +252,16 @@ void BlockStreamer::cancel() {
             state_ = State::cancelled;
         }
         loads = loads_; // all of them, as another cancel() may still be waiting for some
+        loads.insert(loads.end(), staged_.begin(), staged_.end());
     }
+    changed_.notify_all();
     for (const auto& load : loads) {
         if (load) {
             reader_.cancel(load);
         }
     }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !uploading_; });
 }
 
 StreamStats BlockStreamer::stats() const {

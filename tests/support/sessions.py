@@ -42,10 +42,17 @@ def make_pair(folder: Path, arch: str, **shape: Any) -> Pair:
 
 
 def open_session(
-    decoder: Path, *, n_ctx: int = 1024, micro_batch: int = 512, threads: int = 1
+    decoder: Path,
+    *,
+    n_ctx: int = 1024,
+    micro_batch: int = 512,
+    threads: int = 1,
+    gpu_layers: int = 0,
+    devices: Sequence[str] = (),
 ) -> Any:
     model, context = native().ModelParams(), native().ContextParams()
     model.paths = [str(file.path) for file in open_model(decoder).files]
+    model.n_gpu_layers, model.devices = gpu_layers, list(devices)
     context.n_ctx, context.micro_batch, context.n_threads = n_ctx, micro_batch, threads
     return native().Session(model, context)
 
@@ -57,6 +64,10 @@ def make_plan(
     slots: int = 2,
     carve_out: bool = True,
     request_bytes: int = 1 << 20,
+    asynchronous: bool = True,
+    trace_limit: int = 0,
+    on_upload: Callable[[int], None] | None = None,
+    on_compute: Callable[[int], None] | None = None,
 ) -> Any:
     """`tiers` names each block's; without them `path` decides for all."""
     plan, tier = native().PrefillPlan(), native().Tier
@@ -64,6 +75,11 @@ def make_plan(
         [tier.device] * 999 if path == "resident" else []
     )
     plan.slots, plan.carve_out, plan.request_bytes = slots, carve_out, request_bytes
+    plan.asynchronous, plan.trace_limit = asynchronous, trace_limit
+    if on_upload:
+        plan.on_upload = on_upload
+    if on_compute:
+        plan.on_compute = on_compute
     return plan
 
 
