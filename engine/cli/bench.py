@@ -102,6 +102,13 @@ def ttft(
     threads: Threads = None,
     force: Force = False,
     json_file: Json = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            callback=_json_file,
+            help="Write the timeline of the last streamed prompt, for Chrome's trace viewer.",
+        ),
+    ] = None,
 ) -> None:
     """Time to first token on each path, cold: from request to first sampled token.
 
@@ -127,7 +134,7 @@ def ttft(
                 loaded, lengths, chosen, repeat, on_run=on_run, cancellation=cancellation
             )
 
-        rows = _with_model(model, prefiller, force, settings, work)
+        rows = _with_model(model, prefiller, force, settings, work, trace)
     _write(json_file, rows)
     Console().print(_ttft_table(rows))
 
@@ -281,6 +288,7 @@ def _with_model(
     force: bool,
     settings: LoadSettings,
     work: Callable[[LoadedModel, Cancellation], T],
+    trace: Path | None = None,
 ) -> T:
     """Loads the model and works with it on a thread of its own; Ctrl-C raises Stopped soon."""
     cancellation = Cancellation()
@@ -292,6 +300,7 @@ def _with_model(
             force_pairing=force,
             settings=settings,
             on_load=lambda _: not cancellation.cancelled,
+            trace=trace,
         )
         try:
             return work(loaded, cancellation)

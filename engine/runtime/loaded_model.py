@@ -11,7 +11,7 @@ from typing import Any
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import Path, PathSetting
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
-from engine.errors import NativeError
+from engine.errors import NativeError, TwofoldError
 from engine.gguf.splits import GgufModel
 from engine.kernels.autocast import prepare_autocast, prepare_decode
 from engine.kernels.check import use_checked_kernel
@@ -23,11 +23,20 @@ from engine.runtime.rate_store import RateStore
 from engine.runtime.router import Router
 from engine.runtime.routing import NoPrefiller
 from engine.runtime.settings import DEFAULT_CONTEXT, LoadSettings
+from engine.runtime.trace import TRACE_EVENTS, write_trace
 from engine.runtime.trust import trusted_model
 
 CANCELLED = "cancelled"
+_ALL_LAYERS = -1
 # Measuring what autocast gains takes about a second, once: too much for a shorter prompt.
 _AUTOCAST_TOKENS = 256
+
+
+class NoGpu(TwofoldError):
+    """Layers were to be on a GPU, and the library has none. Data: `layers`."""
+
+    code = "device.none"
+
 
 # Fraction of the decoder that is loaded; answers false to stop.
 OnLoad = Callable[[float], bool]
@@ -36,7 +45,10 @@ OnLoad = Callable[[float], bool]
 @dataclass(frozen=True, slots=True)
 class PrefillMemory:
     """Bytes that the prefiller's weights take. `lent` are decoder weights that slots overwrite
-    during prefill; `slots_allocated` is the part of the slots that found no room there."""
+    during prefill; `slots_allocated` is the part of the slots that found no room there. `host` is
+    what a GPU copies from, `staging` what the disk is read into for it, both `pinned` where it can
+    pin memory; `asynchronous`: it copies while it computes. `devices` hold the weights, if not the
+    host does."""
 
     resident: int
     slots: int
@@ -44,11 +56,16 @@ class PrefillMemory:
     lent: int
     slot_count: int
     direct: bool
+    host: int
+    staging: int
+    pinned: bool
+    asynchronous: bool
+    devices: tuple[str, ...]
 
     @property
     def weights(self) -> int:
         """All memory that holds prefill weights while a prompt is read, lent memory included."""
-        return self.resident + self.slots
+        return self.resident + self.slots + self.host
 
 
 class LoadedModel:
@@ -66,16 +83,19 @@ class LoadedModel:
         settings: LoadSettings | None = None,
         on_load: OnLoad | None = None,
         rates: RateStore | None = None,
+        trace: FilePath | None = None,
     ) -> None:
         """Raises GgufError, PrefillerError, PairingRefused or NativeError; nothing stays loaded.
 
         `rates` keeps what runs teach about the paths; without it, each load learns anew.
+        `trace`: a file for the timeline of the last prompt that was streamed.
         """
         self.settings = settings or LoadSettings()
         self.files: GgufModel = trusted_model(path)
         self.prefiller: Prefiller | None = None
         self.pairing: Pairing | None = None
         self._force_pairing = force_pairing
+        self._trace = trace
         if prefiller is not None:
             self._open_prefiller(prefiller)
         self._native = native()
@@ -100,6 +120,7 @@ class LoadedModel:
     def _open_session(self, on_load: OnLoad | None) -> Any:
         model = self._native.ModelParams()
         model.paths = [str(file.path) for file in self.files.files]
+        model.n_gpu_layers = self._gpu_layers()
         context = self._native.ContextParams()
         context.n_ctx = self.settings.context or min(self._trained_context(), DEFAULT_CONTEXT)
         width = self.settings.micro_batch or planned_width(
@@ -113,6 +134,15 @@ class LoadedModel:
             return on_load(done) if on_load else True
 
         return self._native.Session(model, context, progress)
+
+    def _gpu_layers(self) -> int:
+        """As the library counts: negative for all, 0 where no other device is touched."""
+        wanted = self.settings.gpu_layers
+        if any(device.kind in ("gpu", "igpu") for device in self._native.list_devices()):
+            return _ALL_LAYERS if wanted is None else wanted
+        if wanted:
+            raise NoGpu(layers=wanted)
+        return 0
 
     def _open_prefiller(self, path: FilePath) -> Prefiller:
         found = open_prefiller(path)
@@ -155,6 +185,7 @@ class LoadedModel:
         plan.carve_out = self.settings.carve_out
         plan.in_flight = self.settings.in_flight
         plan.request_bytes = self.settings.request_bytes
+        plan.trace_limit = TRACE_EVENTS if self._trace else 0
         self._kept = None
 
         def progress(done: int, total: int) -> bool:
@@ -229,6 +260,11 @@ class LoadedModel:
             lent=memory.lent_bytes,
             slot_count=memory.slots,
             direct=memory.direct,
+            host=memory.host_bytes,
+            staging=memory.staging_bytes,
+            pinned=memory.pinned,
+            asynchronous=memory.asynchronous,
+            devices=tuple(memory.devices),
         )
 
     # --- what a chat session needs -----------------------------------------------------------
@@ -341,6 +377,8 @@ class LoadedModel:
                 seconds=time.perf_counter() - started,
                 cancelled=True,
             )
+        if self._trace and with_prefiller and (events := self._session.stream_events):
+            write_trace(self._trace, events)
         self._router.learn(
             chosen.path, chosen.kept, done.tokens, before, done.seconds, self.prefiller
         )

@@ -132,8 +132,12 @@ class Router:
     def tiers(self, kept: int) -> tuple[Tier, ...]:
         """Where each block lives when `kept` of them stay in memory: they are spread over the
         model, so that the disk never waits for long."""
-        inside = set(spread_order(self.blocks)[:kept])
-        return tuple("device" if index in inside else "disk" for index in range(self.blocks))
+        order = spread_order(self.blocks)
+        device, host = set(order[:kept]), set(order[kept : kept + self._settings.host_blocks])
+        return tuple(
+            "device" if block in device else "host" if block in host else "disk"
+            for block in range(self.blocks)
+        )
 
     @property
     def blocks(self) -> int:

@@ -29,7 +29,9 @@ class LoadSettings(BaseModel):
     """`context` in tokens (None: the model's, up to DEFAULT_CONTEXT). `micro_batch` in tokens
     (None: as planned, within `compute_budget` bytes). `slots` are buffers of one block each;
     `carve_out` puts them in idle decoder weights. `in_flight` disk requests of `request_bytes`.
-    `policy`: what the path "auto" goes by.
+    `policy`: what the path "auto" goes by. `gpu_layers`: the model's last layers that a GPU holds
+    (None: all, where there is one). `host_blocks`: of the prefiller's blocks that a GPU computes
+    and that do not stay in its memory, those that stay in the host's instead of on the disk.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,3 +45,5 @@ class LoadSettings(BaseModel):
     in_flight: int = Field(default=4, ge=1, le=64)
     request_bytes: int = Field(default=1 << 20, ge=4096, le=64 << 20, multiple_of=4096)
     policy: Policy = DEFAULT_POLICY
+    gpu_layers: int | None = Field(default=None, ge=0)
+    host_blocks: int = Field(default=0, ge=0)
