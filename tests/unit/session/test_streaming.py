@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ SLOTS = (1, 2, 3, 4)
 
 
 def assert_streams_as_resident(
-    pair: Pair, tokens: list[int], plans: dict[str, object], **options: int
+    pair: Pair, tokens: list[int], plans: dict[str, object], **options: Any
 ) -> None:
     """Logits of the prompt and of the answer after it, which also reads the cache."""
     session = open_session(pair.decoder, **options)
