@@ -121,6 +121,7 @@ void bind_reports(nb::module_& m) {
         .def_ro("host_bytes", &PrefillMemory::host_bytes)
         .def_ro("staging_bytes", &PrefillMemory::staging_bytes)
         .def_ro("host_blocks", &PrefillMemory::host_blocks)
+        .def_ro("four_bit_weights", &PrefillMemory::four_bit_weights)
         .def_ro("direct", &PrefillMemory::direct)
         .def_ro("pinned", &PrefillMemory::pinned)
         .def_ro("asynchronous", &PrefillMemory::asynchronous)
@@ -192,6 +193,8 @@ void bind_session(nb::module_& m) {
         .def_prop_ro("n_ctx", &Session::n_ctx)
         .def_prop_ro("micro_batch", &Session::micro_batch)
         .def_prop_ro("memory", &Session::memory)
+        .def_prop_ro("guarded_weights", &Session::guarded_weights,
+                     "The decoder's weights that never meet activations of fewer than 8 bits.")
         .def_prop_ro("prefill_memory", &Session::prefill_memory)
         .def_prop_ro("stream_events", &Session::stream_events,
                      "What happened to each streamed block of the last prompt, as far as the plan keeps it.")

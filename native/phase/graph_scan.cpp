@@ -15,6 +15,15 @@ const ggml_tensor* weight_of(const ggml_tensor* source) noexcept {
     return source->view_src ? source->view_src : source;
 }
 
+namespace {
+
+// What ggml_prec_set_src() has set for a product's activations; the library has no function to read it.
+ggml_prec activation_precision(const ggml_tensor* product) {
+    return static_cast<ggml_prec>(product->op_params[3]);
+}
+
+} // namespace
+
 std::vector<WeightUse> scan_prefill_graph(ggml_cgraph* graph, std::span<const BoundWeight> weights) {
     std::unordered_map<const ggml_tensor*, std::size_t> by_weight;
     std::unordered_map<const ggml_tensor*, std::size_t> by_scale;
@@ -46,7 +55,10 @@ std::vector<WeightUse> scan_prefill_graph(ggml_cgraph* graph, std::span<const Bo
                 if (weight.block < last_block)
                     throw Error("phase.block_order", {{"tensor", weight.name}});
                 last_block = weight.block;
-                ++uses[found->second].products;
+                WeightUse& use = uses[found->second];
+                use.four_bits =
+                    (use.products == 0 || use.four_bits) && activation_precision(node) == GGML_PREC_Q4;
+                ++use.products;
                 products[node] = found->second;
             }
             const auto scale = by_scale.find(base);
@@ -83,8 +95,10 @@ std::vector<BlockUse> scan_decoder_graph(ggml_cgraph* graph) {
             continue;
         const auto [at, fresh] = index.try_emplace(weight, found.size());
         if (fresh)
-            found.push_back({weight, block, 0});
-        ++found[at->second].uses;
+            found.push_back({weight, block, 0, true});
+        BlockUse& use = found[at->second];
+        use.eight_bits = use.eight_bits && activation_precision(node) == GGML_PREC_Q8;
+        ++use.uses;
     }
     return found;
 }

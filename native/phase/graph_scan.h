@@ -24,8 +24,9 @@ struct BoundWeight {
 
 // What the graph does with one weight.
 struct WeightUse {
-    int products = 0;    // multiplications by it; 0 when it is never read
-    bool scaled = false; // each product is multiplied by the weight's scale
+    int products = 0;       // multiplications by it; 0 when it is never read
+    bool scaled = false;    // each product is multiplied by the weight's scale
+    bool four_bits = false; // each product may take 4-bit activations, where a device has them
 };
 
 // In the order of `weights`. Throws Error "phase.decoder_weight_used", "phase.scale_not_applied" (a scale is
@@ -37,6 +38,7 @@ struct BlockUse {
     const ggml_tensor* weight;
     int block;
     int uses;
+    bool eight_bits; // each use takes activations of 8 bits at least, whatever a device would choose
 };
 std::vector<BlockUse> scan_decoder_graph(ggml_cgraph* graph);
 

@@ -107,6 +107,7 @@ void PrefillWeights::group_blocks(const std::vector<WeightUse>& uses) {
     for (std::size_t i = 0; i < bound_.size(); ++i) {
         if (uses[i].products == 0)
             continue;
+        memory_.four_bit_weights += uses[i].four_bits ? 1 : 0;
         if (!uses[i].scaled)
             unscaled_[bound_[i].weight] = files_.tensors[i].scale;
         PassBlock& block = by_block[bound_[i].block];

@@ -91,10 +91,11 @@ struct PrefillMemory {
     std::uint32_t streamed_blocks = 0;
     std::uint32_t resident_blocks = 0;
     std::uint32_t host_blocks = 0;
-    bool direct = true;               // disk reads bypass the page cache
-    bool pinned = true;               // all host memory that devices copy from
-    bool asynchronous = true;         // uploads run beside compute
-    std::vector<std::string> devices; // that hold prefill weights; none when the host does
+    std::uint32_t four_bit_weights = 0; // that may meet 4-bit activations
+    bool direct = true;                 // disk reads bypass the page cache
+    bool pinned = true;                 // all host memory that devices copy from
+    bool asynchronous = true;           // uploads run beside compute
+    std::vector<std::string> devices;   // that hold prefill weights; none when the host does
 };
 
 class PrefillWeights {

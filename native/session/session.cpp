@@ -211,8 +211,10 @@ Session::Session(const ModelParams& model, const ContextParams& context,
                                        {"why", take_last_library_error()}});
     std::map<int, std::size_t> order;
     const std::vector<BlockUse> uses = scan_decoder_graph(graph);
-    for (const BlockUse& use : uses)
+    for (const BlockUse& use : uses) {
         order.emplace(use.block, 0);
+        guarded_weights_ += use.eight_bits ? 1 : 0;
+    }
     std::size_t next = 0;
     for (auto& [block, index] : order)
         index = next++;

@@ -79,6 +79,9 @@ class Session {
     [[nodiscard]] std::uint32_t n_ctx() const;
     [[nodiscard]] std::uint32_t micro_batch() const { return micro_batch_; }
     [[nodiscard]] SessionMemory memory() const;
+    // Weights of the decoder's blocks that never meet activations of fewer than 8 bits, whatever a device
+    // would choose: its 4-bit floating-point ones.
+    [[nodiscard]] std::uint32_t guarded_weights() const { return guarded_weights_; }
 
     // Pairs the decoder with a prefiller in place of any other. Throws Error "phase.*" when the architecture
     // cannot switch, "disk.*", "memory.out", "cancelled"; no prefiller is attached then.
@@ -155,6 +158,7 @@ class Session {
     ContextParams params_;
     std::thread::id owner_ = std::this_thread::get_id();
     std::uint32_t micro_batch_ = 0;
+    std::uint32_t guarded_weights_ = 0;
     Context context_;
     LayerTable table_;
     std::unique_ptr<PrefillWeights> prefiller_;
