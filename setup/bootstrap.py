@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         set_up(context, needs)
         arguments = build_backend(context, arguments)
         if needs.developing:
-            return checks.main(context, fast="--fast" in arguments)
+            return checks.main(context, fast="--fast" in arguments, device="--device" in arguments)
     except KeyboardInterrupt:
         context.progress.say("Stopped. What is done is kept; the same command goes on from here.")
         return STOPPED

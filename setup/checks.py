@@ -13,16 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
-from setup import doctest_header
+from setup import backends, doctest_header
 from setup.compiler import find_compiler
 from setup.context import Context
 from setup.library import build_path, job_count
 
-USAGE = """Usage: ./twofold test [--fast]
+USAGE = """Usage: ./twofold test [--fast | --device]
 
 Runs the linters, the type checker, the C++ tests (also under AddressSanitizer and
-ThreadSanitizer) and the Python tests. --fast leaves out clang-tidy, the sanitizers and
-the tests marked slow."""
+ThreadSanitizer) and the Python tests. --fast leaves out clang-tidy, the sanitizers, the
+devices and the tests marked slow. --device runs the device suite alone: on another
+process's memory (RPC), and on Vulkan, whose backend it builds if need be."""
+
+# A software driver compiles every program for the CPU first, and may take very long.
+VULKAN_LIMIT_S = 1200
 
 
 @dataclass(frozen=True)
@@ -32,40 +36,68 @@ class Check:
     title: str
     commands: Sequence[Sequence[str | Path]]
     slow: bool = False
+    # Exit status that says it was stopped for time: told, and not counted as a failure.
+    unfinished: int | None = None
 
 
 def refuse(arguments: Sequence[str]) -> int | None:
     """The exit code of arguments that run nothing, after saying how to call it; else None."""
-    if list(arguments) in ([], ["--fast"]):
+    if list(arguments) in ([], ["--fast"], ["--device"]):
         return None
     help_wanted = "--help" in arguments
     print(USAGE, file=sys.stdout if help_wanted else sys.stderr)
     return 0 if help_wanted else 2
 
 
-def main(context: Context, *, fast: bool) -> int:
+def main(context: Context, *, fast: bool, device: bool = False) -> int:
     """Runs the checks, prints a summary, and returns 0 only if all succeeded."""
     environ = {**os.environ, "PATH": build_path(context)} | find_compiler().environ
-    results: list[tuple[str, bool, float]] = []
-    for check in checks(context, fast=fast):
+    results: list[tuple[str, str, float]] = []
+    given = [] if device else checks(context, fast=fast)
+    if not fast:
+        given += device_checks(context, build_all=device)
+    for check in given:
         print(f"\n=== {check.title} ===", flush=True)
         started = time.monotonic()
-        passed = all(
-            subprocess.run(
+        status = 0
+        for command in check.commands:
+            status = subprocess.run(
                 [str(part) for part in command],
                 cwd=context.root,
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 check=False,
             ).returncode
-            == 0
-            for command in check.commands
-        )
-        results.append((check.title, passed, time.monotonic() - started))
+            if status:
+                break
+        words = {0: "ok", check.unfinished: "STOPPED"}.get(status, "FAILED")
+        results.append((check.title, words, time.monotonic() - started))
     print("\n=== Summary ===")
-    for title, passed, seconds in results:
-        print(f"{'ok' if passed else 'FAILED':<8}{seconds:6.0f} s  {title}")
-    return 0 if all(passed for _, passed, _ in results) else 1
+    for title, words, seconds in results:
+        print(f"{words:<8}{seconds:6.0f} s  {title}")
+    return 1 if any(words == "FAILED" for _, words, _ in results) else 0
+
+
+def device_checks(context: Context, *, build_all: bool) -> list[Check]:
+    """The device suite on RPC always; on Vulkan if its backend is built, or `build_all`.
+
+    Says what is left out. Raises SetupError if a backend cannot be built.
+    """
+    compiler = find_compiler()
+    backends.make(context, compiler, "rpc")
+    if build_all:
+        backends.make(context, compiler, "vulkan")
+    found = [Check("device tests on RPC", [_device_tests(context, "rpc")])]
+    if backends.built(context, "vulkan") is None:
+        print("The device tests do not run on Vulkan: ./twofold test --device builds its backend.")
+        return found
+    limited = ["timeout", "--kill-after=10", str(VULKAN_LIMIT_S), *_device_tests(context, "vulkan")]
+    return [*found, Check("device tests on Vulkan", [limited], unfinished=124)]
+
+
+def _device_tests(context: Context, kind: str) -> list[str | Path]:
+    pytest = ["-m", "pytest", "-n", "0", "tests/device"]
+    return ["env", f"TWOFOLD_TEST_DEVICE={kind}", context.python, *pytest]
 
 
 def checks(context: Context, *, fast: bool) -> list[Check]:
@@ -90,7 +122,10 @@ def checks(context: Context, *, fast: bool) -> list[Check]:
         *_arm_checks(context),
         *_package(context),
         Check("set-up tests", [[*python, "pytest", *tests, "tests/unit/setup"]]),
-        Check("Python tests", [[*python, "pytest", *tests, "--ignore=tests/unit/setup"]]),
+        Check(
+            "Python tests",
+            [[*python, "pytest", *tests, "--ignore=tests/unit/setup", "--ignore=tests/device"]],
+        ),
     ]
     return [check for check in found if not (fast and check.slow)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -37,7 +38,7 @@ def build(
 
 
 @app.command("list")
-def show(
+def list_installed(
     json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
     """Show the installed backends, checking those that were not checked since the last start."""
@@ -51,7 +52,7 @@ def show(
     if not infos:
         print("No backend is installed; models run on the CPU. ./twofold backend build vulkan")
         return
-    _show(infos)
+    show(infos)
 
 
 @app.command()
@@ -85,18 +86,19 @@ def enable(name: Name) -> None:
 @app.command()
 def disable(name: Name) -> None:
     """Leave a backend installed but do not use it."""
-    _show([store.set_enabled(name, False).info()])
+    show([store.set_enabled(name, False).info()])
 
 
 def _check(backend: store.Installed) -> None:
     """Shows what was found; exits with 1 if the backend is not fit."""
     info = store.set_verdict(backend, checked(backend)).info()
-    _show([info])
+    show([info])
     if info.state == "unfit":
         raise typer.Exit(1)
 
 
-def _show(infos: list[BackendInfo]) -> None:
+def show(infos: Sequence[BackendInfo]) -> None:
+    """Prints the backends as a table, and why those are not used that are not."""
     console = Console(soft_wrap=True)
     table = Table(box=None)
     for column in ("Backend", "State", "Device", "Free memory", "Kernels", "Largest error"):

@@ -10,9 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.api.sentences import memory, size
+from engine.backends import store
+from engine.backends.check import checked
+from engine.cli.backend import show as show_backends
+from engine.cli.probe import show as show_profile
 from engine.doctor.bundle import default_name, write_bundle
 from engine.doctor.report import Report, report
 from engine.kernels.check import Verdict
+from engine.probe.probe import probe
 
 app = typer.Typer()
 
@@ -24,6 +29,10 @@ def doctor(
         bool,
         typer.Option("--bundle", help="Pack the report, settings and logs, private text left out."),
     ] = False,
+    gpu: Annotated[
+        bool,
+        typer.Option("--gpu", help="Check the GPU backends anew, and measure the devices."),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE.zip", help="Where the bundle goes."),
@@ -31,6 +40,8 @@ def doctor(
 ) -> None:
     """Check this machine, the library and the folders. Exits with 1 if something is wrong."""
     console = Console(stderr=True)
+    if gpu:
+        raise typer.Exit(0 if _gpu(console) else 1)
     with console.status("Running every kernel of the model library once..."):
         found = report()
     if bundle or output is not None:
@@ -42,6 +53,26 @@ def doctor(
     else:
         show(found, Console())
     raise typer.Exit(0 if found.healthy else 1)
+
+
+def _gpu(console: Console) -> bool:
+    """Whether a device other than the CPU can be used; it is then measured, and the disks too."""
+    wanted = [backend for backend in store.installed() if backend.state.enabled]
+    if not wanted:
+        print(
+            "No GPU backend is installed, so models run on the CPU: ./twofold backend build vulkan "
+            "makes one for any card."
+        )
+        return False
+    with console.status("Checking the GPU backends..."):
+        infos = [store.set_verdict(backend, checked(backend)).info() for backend in wanted]
+    show_backends(infos)
+    if not any(info.state == "ready" for info in infos):
+        return False
+    with console.status("Measuring..."):
+        profile = probe(again=True)
+    show_profile(profile, Console())
+    return bool(profile.devices)
 
 
 def _verdict(one: Verdict) -> str:

@@ -11,6 +11,20 @@
 #include <memory>
 
 namespace twofold {
+namespace {
+
+// What a buffer of this type takes beyond what was asked for; the rehearsal does not count it. Some drivers'
+// pinned memory is padded so (Vulkan's by 32 bytes).
+std::uint64_t padding(ggml_backend_buffer_type_t type) {
+    constexpr std::size_t asked = 64;
+    if (!ggml_backend_buft_is_host(type))
+        return 0;
+    const std::unique_ptr<ggml_backend_buffer, decltype(&ggml_backend_buffer_free)> buffer(
+        ggml_backend_buft_alloc_buffer(type, asked), &ggml_backend_buffer_free);
+    return buffer ? ggml_backend_buffer_get_size(buffer.get()) - asked : 0;
+}
+
+} // namespace
 
 std::vector<MemoryPart> estimate_memory(const MemoryQuestion& question) {
     if (question.paths.empty())
@@ -63,12 +77,15 @@ std::vector<MemoryPart> estimate_memory(const MemoryQuestion& question) {
                                        {"why", take_last_library_error()}});
 
     std::vector<MemoryPart> parts;
-    for (const auto& [type, bytes] : llama_get_memory_breakdown(context.get()))
+    for (const auto& [type, bytes] : llama_get_memory_breakdown(context.get())) {
+        const std::uint64_t more = padding(type);
+        const auto padded = [more](std::uint64_t size) { return size > 0 ? size + more : 0; };
         parts.push_back({.buffer = ggml_backend_buft_name(type),
                          .host = ggml_backend_buft_is_host(type),
-                         .weights = bytes.model,
-                         .context = bytes.context,
-                         .compute = bytes.compute});
+                         .weights = padded(bytes.model),
+                         .context = padded(bytes.context),
+                         .compute = padded(bytes.compute)});
+    }
     return parts;
 }
 

@@ -17,6 +17,7 @@ FAIL = [sys.executable, "-c", "raise SystemExit(3)"]
 
 def run(context: Context, monkeypatch: pytest.MonkeyPatch, *given: Check) -> int:
     monkeypatch.setattr(checks, "checks", lambda *_, **__: list(given))
+    monkeypatch.setattr(checks, "device_checks", lambda *_, **__: [])
     return checks.main(context, fast=False)
 
 
@@ -97,3 +98,31 @@ def test_every_source_file_of_the_core_is_formatted(context: Context) -> None:
     every = {check.title: check for check in checks.checks(context, fast=True)}
     (command,) = every["clang-format"].commands
     assert [part for part in command if isinstance(part, Path)] == [source]
+
+
+def test_what_runs_out_of_time_is_told_and_is_no_failure(
+    context: Context, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    slow = Check("slow", [["timeout", "0.1", "sleep", "9"]], unfinished=124)
+    assert run(context, monkeypatch, slow) == 0
+    assert "STOPPED" in capfd.readouterr().out
+    assert run(context, monkeypatch, Check("odd", [FAIL], unfinished=124)) == 1
+
+
+def test_devices_are_rpc_always_and_vulkan_where_it_is_built(
+    context: Context, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made: list[str] = []
+
+    def make(_: Context, __: object, name: str) -> None:
+        made.append(name)
+
+    monkeypatch.setattr(checks.backends, "make", make)
+    monkeypatch.setattr(checks.backends, "built", lambda _, name: name if name in made else None)
+    assert [check.title for check in checks.device_checks(context, build_all=False)] == [
+        "device tests on RPC"
+    ]
+    assert "do not run on Vulkan" in capfd.readouterr().out
+    titles = [check.title for check in checks.device_checks(context, build_all=True)]
+    assert titles == ["device tests on RPC", "device tests on Vulkan"]
+    assert made == ["rpc", "rpc", "vulkan"]
