@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 class CardFacts(BaseModel):
     """One card; None where the driver does not tell. Memory in bytes. `used_by_others`: what
-    other processes hold, as far as the driver shows them."""
+    other processes hold, as far as the driver shows them; `holders`: each one's id and bytes."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -26,6 +26,7 @@ class CardFacts(BaseModel):
     memory_total: int | None = None
     memory_free: int | None = None
     used_by_others: int | None = None
+    holders: tuple[tuple[int, int], ...] = ()
     link: Link | None = None
     temperature_c: int | None = None
 
@@ -77,6 +78,7 @@ def _card(library: Any, handle: Any, own_pid: int) -> CardFacts:
     generation = _ask(library.nvmlDeviceGetCurrPcieLinkGeneration, handle)
     width = _ask(library.nvmlDeviceGetCurrPcieLinkWidth, handle)
     name = _ask(library.nvmlDeviceGetName, handle)
+    others = _others(library, handle, own_pid)
     driver = _ask(library.nvmlSystemGetDriverVersion)
     return CardFacts(
         name=_text(name) if name is not None else None,
@@ -84,13 +86,15 @@ def _card(library: Any, handle: Any, own_pid: int) -> CardFacts:
         compute_capability=".".join(map(str, capability)) if capability else None,
         memory_total=int(memory.total) if memory else None,
         memory_free=int(memory.free) if memory else None,
-        used_by_others=_used_by_others(library, handle, own_pid),
+        used_by_others=sum(others.values()) if others is not None else None,
+        holders=tuple((others or {}).items()),
         link=Link(generation=generation, width=width) if generation and width else None,
         temperature_c=_ask(library.nvmlDeviceGetTemperature, handle, 0),
     )
 
 
-def _used_by_others(library: Any, handle: Any, own_pid: int) -> int | None:
+def _others(library: Any, handle: Any, own_pid: int) -> dict[int, int] | None:
+    """Bytes by process; None where the driver does not list them."""
     used: dict[int, int] = {}
     answered = False
     for question in ("ComputeRunningProcesses", "GraphicsRunningProcesses"):
@@ -99,7 +103,7 @@ def _used_by_others(library: Any, handle: Any, own_pid: int) -> int | None:
         for process in processes or ():
             if process.pid != own_pid:
                 used[process.pid] = max(used.get(process.pid, 0), process.usedGpuMemory or 0)
-    return sum(used.values()) if answered else None
+    return used if answered else None
 
 
 def _text(value: Any) -> str:

@@ -79,6 +79,12 @@ SENTENCES: dict[str, str] = {
         "The model's process {pid} crashed ({signal}) while the model was {doing}. "
         f"{_AGAIN}; if it happens again, run ./twofold doctor and try another file of this model."
     ),
+    "worker.device_memory": (
+        "{device} ran out of memory while the model was {doing}: {wanted} more were wanted, {free} "
+        "were free, and other programs hold {holders}. "
+        f"{_AGAIN} with a shorter context, smaller passes or fewer layers on the device; "
+        "./twofold memory counts what they take."
+    ),
     "worker.exited": (
         "The model's process {pid} ended by itself (status {exit_status}: {last_line}) "
         f"while the model was {{doing}}. {_AGAIN}."

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from engine.api.failure import Failure
 from engine.errors import TwofoldError
+from engine.server.device_memory import facts as shortage_facts
+from engine.server.device_memory import shortage
 from engine.server.errors import failure_of
 from engine.worker.protocol import MAX_LINE, REPLY, Command, Reply
 
@@ -41,6 +43,12 @@ class WorkerOutOfMemory(WorkerEnded):
 
 class WorkerAborted(WorkerEnded):
     code = "worker.aborted"
+
+
+class WorkerDeviceMemory(WorkerEnded):
+    """A device's memory ran out. Data as above, and `device`, `wanted`, `free`, `holders`."""
+
+    code = "worker.device_memory"
 
 
 class WorkerIllegalInstruction(WorkerEnded):
@@ -107,6 +115,8 @@ class End:
             error: TwofoldError = WorkerHung(**facts, seconds=self.hung_s)
         elif self.signal == "SIGKILL" and self.out_of_memory:
             error = WorkerOutOfMemory(**facts)
+        elif (short := shortage(self.log)) is not None:
+            error = WorkerDeviceMemory(**facts, **shortage_facts(short))
         else:
             error = _BY_SIGNAL.get(self.signal or "", WorkerEnded)(**facts)
         return failure_of(error).model_copy(update={"log": self.log})

@@ -47,8 +47,12 @@ import os; os._exit(0)
 
 
 @pytest.fixture
-def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The backend installed in a home of its own; with RPC, a server on loopback."""
+def device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[None]:
+    """The backend installed in a home of its own; with RPC, a server on loopback, with as many
+    MiB as the test asks for."""
+    limit: list[str] = [str(request.param)] if hasattr(request, "param") else []
     file = backends.built(Context(ROOT, cache_folder(os.environ)), KIND)
     assert file is not None, f"./twofold backend build {KIND}"
     monkeypatch.setenv("TWOFOLD_HOME", str(tmp_path / "home"))
@@ -64,7 +68,7 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
-    command = [sys.executable, "-m", "tests.support.rpc_server", file, str(port)]
+    command = [sys.executable, "-m", "tests.support.rpc_server", file, str(port), *limit]
     environ = {**os.environ, "TWOFOLD_NO_BACKENDS": "1"}
     server = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT, env=environ)
     try:
@@ -100,3 +104,44 @@ def test_the_account_is_what_a_load_allocates(layers: int, tmp_path: Path) -> No
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["counted"] == found["allocated"]
     assert found["there"] > 0
+
+
+LOAD = """
+import sys
+from engine.errors import NativeError
+from engine.native import native
+
+model, context = native().ModelParams(), native().ContextParams()
+model.paths, model.n_gpu_layers = [sys.argv[1]], -1
+context.n_ctx, context.micro_batch, context.n_threads = int(sys.argv[2]), 128, 1
+try:
+    native().Session(model, context)
+    print("loaded", flush=True)
+except NativeError as error:
+    print("refused", error, flush=True)
+import os; os._exit(0)
+"""
+
+
+@pytest.mark.skipif(KIND != "rpc", reason="only a server's memory can be made small")
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("device", [512], indirect=True)
+def test_a_context_that_the_device_has_no_room_for_is_refused_and_a_small_one_is_not(
+    tmp_path: Path,
+) -> None:
+    path = write_tiny(tmp_path / "tiny.gguf", "llama", context=1 << 20)
+
+    def load(context: int) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", LOAD, str(path), str(context)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+        return f"{done.returncode} {done.stdout} {done.stderr[-1500:]}"
+
+    assert load(256).startswith("0 loaded")
+    told = load(1 << 20)
+    assert told.startswith("0 refused"), told
+    assert "failed to allocate" in told, told

@@ -94,6 +94,7 @@ def test_a_card_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
         memory_total=24 * GIB,
         memory_free=20 * GIB,
         used_by_others=GIB,  # each process once, and not this one
+        holders=((1, GIB), (5, 0)),
         link=Link(generation=4, width=16),
         temperature_c=50,
     )

@@ -479,3 +479,22 @@ async def _until(true: Callable[[], bool], seconds: float = 5.0) -> None:
     while not true():
         assert time.monotonic() < end
         await asyncio.sleep(0.02)
+
+
+def test_a_worker_that_dies_for_lack_of_device_memory_says_so(
+    run_engine: RunEngine, scripted: Scripted
+) -> None:
+    async def check() -> None:
+        async with run_engine() as engine:
+            words = "failed to allocate Vulkan0 buffer of size 1073741824"
+            script = scripted(
+                answers=[LONG], die="SIGABRT", die_at_token=5, last_words=f"reserve: {words}"
+            )
+            await engine.load(script)
+            with pytest.raises(Failed) as ended:
+                async for _ in ask(engine).events():
+                    pass
+            assert ended.value.failure.code == "worker.device_memory"
+            assert "1.00 GiB more were wanted" in ended.value.failure.sentence
+
+    asyncio.run(check())

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
+from engine.probe.nvml import CardFacts
+from engine.server import device_memory
 from engine.server.worker_process import End
 
 PYTHON = ("Fatal Python error: Aborted", "Thread 0x1 (most recent call first):", "  File x")
@@ -50,3 +55,33 @@ def test_the_line_that_tells_most_is_shown(log: tuple[str, ...], words: str) -> 
     failure = End(pid=7, status=-6, log=log).failure("ask")
     assert failure.data["last_line"] == words
     assert failure.log == log
+
+
+FULL = "alloc_tensor_range: failed to allocate {} buffer of size 3221225472"
+
+
+@pytest.mark.parametrize("device", ["Vulkan0", "CUDA0", "RPC0[127.0.0.1:50052]"])
+def test_a_death_for_lack_of_device_memory_tells_the_numbers(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = CardFacts(memory_free=1 << 30, holders=((os.getpid(), 5 << 30),))
+    monkeypatch.setattr(device_memory, "cards", lambda _: {"0000:01:00.0": card})
+    log = ("loading", FULL.format(device), "ggml.c:12: GGML_ASSERT(buffer) failed")
+    failure = End(pid=7, status=-6, log=log).failure("loading")
+    assert failure.code == "worker.device_memory"
+    assert failure.data["device"] == device.partition("[")[0]
+    assert "3.00 GiB more were wanted, 1.00 GiB were free" in failure.sentence
+    assert f"({os.getpid()}) 5.00 GiB" in failure.sentence
+    assert "./twofold memory" in failure.sentence
+
+
+def test_what_nobody_tells_is_not_made_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(device_memory, "cards", lambda _: {})
+    monkeypatch.setenv("TWOFOLD_HOME", str(tmp_path))
+    failure = End(pid=7, status=-6, log=(FULL.format("Vulkan0"),)).failure("ask")
+    assert (failure.data["free"], failure.data["holders"]) == ("?", "?")
+
+
+@pytest.mark.parametrize("buffer", ["CPU", "CPU_REPACK", "Vulkan_Host"])
+def test_the_hosts_own_memory_is_another_matter(buffer: str) -> None:
+    assert End(pid=7, status=-6, log=(FULL.format(buffer),)).failure("ask").code == "worker.aborted"
