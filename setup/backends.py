@@ -170,10 +170,22 @@ def _needs(context: Context, name: str, architectures: str | None) -> tuple[list
         nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
         if nvcc is None:
             raise SetupError("cuda.missing")
+        if not has_cublas(Path(nvcc)):
+            raise SetupError("cuda.no_cublas", nvcc=nvcc)
         wanted = architectures or CUDA_ARCHITECTURES
         arguments = [f"-DCMAKE_CUDA_COMPILER={nvcc}", f"-DCMAKE_CUDA_ARCHITECTURES={wanted}"]
         return arguments, _last_line([nvcc, "--version"])
     return ["-DGGML_RPC_RDMA=OFF"], ""
+
+
+def has_cublas(nvcc: Path) -> bool:
+    """Whether cuBLAS's header is in the compiler's toolkit, or where distributions put it."""
+    places = [
+        folder / "cublas_v2.h"
+        for root in (nvcc.parents[1], nvcc.resolve().parents[1])
+        for folder in (root / "include", *(root / "targets").glob("*/include"))
+    ]
+    return any(place.exists() for place in (*places, Path("/usr/include/cublas_v2.h")))
 
 
 def _build(context: Context, compiler: Compiler, kind: Kind, recipe: Recipe, build: Path) -> None:

@@ -25,6 +25,11 @@ SENTENCES = {
         "The CUDA backend needs NVIDIA's compiler, nvcc, and it was not found: install the CUDA "
         "toolkit (12.8 or newer), put its bin folder on PATH, and run the same command again."
     ),
+    "cuda.no_cublas": (
+        "The CUDA backend needs cuBLAS, and the toolkit of {nvcc} comes without it: install its "
+        "cuBLAS development package (libcublas-dev of NVIDIA's repository), and run the same "
+        "command again."
+    ),
     "disk.full": (
         "The disk that holds {folder} is full or nearly so, and the set-up needs {needed}: free "
         "some space, or move the cache with TWOFOLD_CACHE, and run the same command again; what "
