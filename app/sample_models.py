@@ -37,9 +37,13 @@ REPO = "unsloth/Qwen3.8-27B-GGUF"
 PREFILLERS = "ISTA-DASLab/Qwen3.8-27B-NVFP4-prefiller"
 OFFLINE = Failure(
     code="hub.unreachable",
-    sentence="https://huggingface.co cannot be reached: [Errno -2] Name or service not known. Check the network, "
-    "the proxy (HTTPS_PROXY) and the mirror (HF_ENDPOINT).",
-    data={"endpoint": "https://huggingface.co", "reason": "[Errno -2] Name or service not known", "hint": ""},
+    sentence="https://huggingface.co cannot be reached: [Errno -2] Name or service not known. "
+    "Check the network, the proxy (HTTPS_PROXY) and the mirror (HF_ENDPOINT).",
+    data={
+        "endpoint": "https://huggingface.co",
+        "reason": "[Errno -2] Name or service not known",
+        "hint": "",
+    },
 )
 
 
