@@ -69,6 +69,7 @@ class LibraryRun:
         settings.n_ctx = settings.n_batch = settings.n_ubatch = 256
         settings.n_threads = settings.n_threads_batch = 1
         settings.type_k = settings.type_v = 0  # F32, as in training
+        settings.flash_attn_type = 0  # off: it multiplies in F16
         settings.ctx_type = _MTP if mtp else 0
         settings.ctx_other = other.context if other else None
         self.context = _library.llama_init_from_model(self._model, settings)

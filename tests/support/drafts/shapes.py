@@ -9,5 +9,5 @@ QWEN35_BLOCKS, INTERVAL = 2, 2  # one delta net, one attention block
 CONV, STATE = 4, HEAD
 TAPS = (1, 2, 3)  # blocks of the target whose inputs the drafters see
 DFLASH_BLOCKS, MARKOV_RANK = 2, 16
-DRAFTED = 4  # tokens that each drafter proposes
+DRAFTED = 5  # tokens that each drafter proposes
 MEDUSA_HEADS = DRAFTED
