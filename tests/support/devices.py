@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import paths
+from engine.backends.opening import add_rpc_server, open_backend, serve_rpc
 from engine.native import library_folder, native
 from tests.support.sessions import Pair, attach, open_session
 
@@ -50,14 +51,12 @@ def backend_file(kind: str) -> Path:
 
 def register(kind: str) -> str:
     """Opens the backend; the name of its device, which stays registered in this process."""
+    os.environ.setdefault("GGML_VK_VISIBLE_DEVICES", "0")  # which lets a software driver pass
     library = _library()
+    registry = open_backend(library, backend_file(kind))
+    assert registry, f"the library refused the {kind} backend"
     if kind == "rpc":
-        add = _function(library, _open(library, kind), "ggml_backend_rpc_add_server")
-        entry = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(add)(_rpc_server().encode())
-        library.ggml_backend_register(ctypes.c_void_p(entry))
-    else:
-        os.environ.setdefault("GGML_VK_VISIBLE_DEVICES", "0")  # which lets a software driver pass
-        _open(library, kind)
+        assert add_rpc_server(library, registry, _rpc_server())
     return next(found.name for found in native().list_devices() if found.kind != "cpu")
 
 
@@ -65,39 +64,16 @@ def serve(port: int) -> None:
     """Serves this process's CPU as an RPC device until the standard input ends."""
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
     library = _library()
-    start = _function(library, _open(library, "rpc"), "ggml_backend_rpc_start_server")
-    cpu = library.ggml_backend_dev_by_type(0)
-    devices = (ctypes.c_void_p * 1)(cpu)
-    size = ctypes.c_size_t
-    kind = ctypes.CFUNCTYPE(
-        None, ctypes.c_char_p, ctypes.c_char_p, size, size, ctypes.POINTER(ctypes.c_void_p)
-    )
-    kind(start)(f"127.0.0.1:{port}".encode(), None, 1, 1, devices)
+    registry = open_backend(library, backend_file("rpc"))
+    assert registry
+    find: Any = library.ggml_backend_dev_by_type
+    find.restype = ctypes.c_void_p
+    serve_rpc(library, registry, f"127.0.0.1:{port}", ctypes.c_void_p(find(0)))  # 0: CPU
 
 
-def _library() -> Any:
+def _library() -> ctypes.CDLL:
     native()
-    library = ctypes.CDLL(str(library_folder() / "libllama.so"))
-    for name in (
-        "ggml_backend_load",
-        "ggml_backend_reg_get_proc_address",
-        "ggml_backend_dev_by_type",
-    ):
-        getattr(library, name).restype = ctypes.c_void_p
-    library.ggml_backend_register.restype = None
-    return library
-
-
-def _open(library: Any, kind: str) -> ctypes.c_void_p:
-    found = library.ggml_backend_load(str(backend_file(kind)).encode())
-    assert found, f"the library refused the {kind} backend"
-    return ctypes.c_void_p(found)
-
-
-def _function(library: Any, registry: ctypes.c_void_p, name: str) -> int:
-    found = library.ggml_backend_reg_get_proc_address(registry, name.encode())
-    assert found, name
-    return found
+    return ctypes.CDLL(str(library_folder() / "libllama.so"))
 
 
 def _rpc_server() -> str:
