@@ -66,6 +66,22 @@ CpuBackend look_up() {
     return found;
 }
 
+// Keeps the library quiet while it lives; that a variant was opened is nothing to print.
+class Quiet {
+  public:
+    Quiet() {
+        ggml_log_get(&before_, &data_);
+        ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+    }
+    ~Quiet() { ggml_log_set(before_, data_); }
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
+
+  private:
+    ggml_log_callback before_ = nullptr;
+    void* data_ = nullptr;
+};
+
 std::string file_of(const std::string& folder, const std::string& variant) {
     return (std::filesystem::path(folder) / (std::string(prefix) + variant + std::string(suffix))).string();
 }
@@ -133,6 +149,7 @@ void load_cpu_backend(const std::string& folder, const std::string& wanted) {
         if (chosen->score <= 0)
             throw Error("cpu.unfit_variant", {{"name", wanted}, {"fit", names(variants, 1)}});
     }
+    const Quiet quiet;
     if (!ggml_backend_load(file_of(folder, chosen->name).c_str()))
         throw Error("cpu.no_variant", {{"folder", folder}});
     loaded_variant = chosen->name;
