@@ -40,9 +40,6 @@ SENTENCES: dict[str, str] = {
     **server.SENTENCES,
     **settings.SENTENCES,
     "chat.prompt_unreadable": "{path} cannot be used as a prompt: {reason}. Give a text file.",
-    "device.unknown": (
-        "There is no device named {device} here: ./twofold probe shows those that there are."
-    ),
     "memory.not_written": "The account could not be written to {path} ({reason}): choose another.",
     "demo.model_missing": (
         "The demo model is not at {path}. Run ./twofold demo: the set-up fetches it."
