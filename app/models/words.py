@@ -21,7 +21,7 @@ from engine.api.models import (
 )
 from engine.api.plan import Remark
 
-DOT = "\N{NO-BREAK SPACE}· "  # a line never begins with it
+DOT = " · "
 Tone = Literal["badge-decode", "badge-prefill", "badge", "badge-warn"]
 # How the one bar of a job looks: it is coming, it is looked at, it is whole; or it stands still.
 BarState = Literal["coming", "checking", "whole", "paused", "failed"]
