@@ -233,6 +233,7 @@ TEST_CASE("after a cancel at any moment nothing is copied, and the next run is r
     for (unsigned after = 0; after < 3000; after += 150) {
         Stand stand(6, 2, {staged, from_host, direct}, 50);
         stand.device.delay = 100;
+        stand.streamer.begin(50);
         std::jthread canceller([&] {
             pause(after);
             stand.streamer.cancel();
@@ -244,7 +245,6 @@ TEST_CASE("after a cancel at any moment nothing is copied, and the next run is r
                                   [](std::byte byte) { return byte == std::byte{0x5a}; }));
         });
         try {
-            stand.streamer.begin(50);
             for (std::size_t load = 0; load < 300; ++load) {
                 stand.device.wait_for(stand.streamer.acquire(load % 6));
                 stand.streamer.release(load % 6);
