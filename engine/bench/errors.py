@@ -29,6 +29,12 @@ class UnknownType(TwofoldError):
     code = "bench.unknown_type"
 
 
+class NoNvfp4(TwofoldError):
+    """A model whose activations in decoding are the library's affair alone."""
+
+    code = "bench.no_nvfp4"
+
+
 class BareLibraryFailed(TwofoldError):
     """The process that runs the library alone ended. Data: `reason`, its last words."""
 

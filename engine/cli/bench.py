@@ -21,6 +21,12 @@ from rich.progress import (
 from rich.table import Table
 
 from engine.api.turn import Path as PrefillPath
+from engine.bench.accuracy import (
+    ActivationsRow,
+    PerplexityRow,
+    measure_activations,
+    measure_perplexity,
+)
 from engine.bench.decode import DecodeRow, Method, measure_decode
 from engine.bench.disk import DEFAULT_BLOCK_BYTES, DEFAULT_IN_FLIGHT, measure_disk
 from engine.bench.errors import Stopped
@@ -31,6 +37,7 @@ from engine.bench.synth import weight_type, write_synthetic
 from engine.bench.ttft import Run, TtftRow, against_best, measure_ttft
 from engine.chat.cancellation import Cancellation
 from engine.errors import TwofoldError
+from engine.prefiller.measure import built_in_tokens
 from engine.runtime.loaded_model import LoadedModel
 from engine.runtime.owner import OwnerThread
 from engine.runtime.settings import LoadSettings
@@ -243,6 +250,68 @@ def matmul(
         )
     _write(json_file, rows)
     Console().print(_matmul_table(rows))
+
+
+@app.command()
+def activations(
+    model: Model,
+    tokens: Annotated[int, typer.Option(min=64, help="Tokens of a text that ships.")] = 256,
+    threads: Threads = None,
+    json_file: Json = None,
+) -> None:
+    """What rounding activations costs in decoding a model of NVFP4 weights.
+
+    A text is decoded as Twofold does, as the library does with 8 bits, and with 4 bits; the next
+    token's distributions are compared with those of unrounded activations (mean KL, in nats).
+    """
+    settings = _settings(tokens, threads)
+    with _bar() as progress:
+        task = progress.add_task("decoding", total=None)
+
+        def on_tokens(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        def work(loaded: LoadedModel, cancellation: Cancellation) -> list[ActivationsRow]:
+            text = built_in_tokens(loaded)[:tokens]
+            return measure_activations(loaded, text, on_tokens=on_tokens, cancellation=cancellation)
+
+        rows = _with_model(model, None, False, settings, work)
+    _write(json_file, rows)
+    caption = f"{rows[0].tokens} tokens; perplexity {rows[0].exact_perplexity:.4f} unrounded."
+    table = _table("Activations in decoding", caption)
+    table.add_column("activations")
+    for name in ("mean KL", "error", "perplexity"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            row.activations, f"{row.mean_kl:.2e}", f"{row.error:.0e}", f"{row.perplexity:.4f}"
+        )
+    Console().print(table)
+
+
+@app.command()
+def perplexity(
+    model: Model,
+    tokens: Annotated[int, typer.Option(min=64, help="Tokens of a text that ships.")] = 1024,
+    threads: Threads = None,
+    json_file: Json = None,
+) -> None:
+    """Perplexity of a fixed text, read by the decoder's path and by autocast."""
+
+    def work(loaded: LoadedModel, cancellation: Cancellation) -> list[PerplexityRow]:
+        return measure_perplexity(loaded, built_in_tokens(loaded)[:tokens], cancellation)
+
+    rows = _with_model(model, None, False, _settings(tokens, threads), work)
+    _write(json_file, rows)
+    table = _table("Perplexity", f"{rows[0].tokens} tokens of a text that ships with the program.")
+    table.add_column("path")
+    for name in ("perplexity", "deviation", "weights re-encoded"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            row.path, f"{row.perplexity:.4f}", f"{row.deviation:+.3%}", f"{row.share:.0%}"
+        )
+    Console().print(table)
 
 
 @app.command()

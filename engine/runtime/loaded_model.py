@@ -100,7 +100,7 @@ class LoadedModel:
             self._open_prefiller(prefiller)
         self._native = native()
         use_checked_kernel()
-        prepare_decode(self._weight_types(), self.settings.threads)
+        prepare_decode(self.weight_types, self.settings.threads)
         self._session: Any = self._open_session(on_load)
         self._autocast_known = False
         self._kept: int | None = None  # blocks of the attached prefiller that stay in memory
@@ -235,11 +235,12 @@ class LoadedModel:
         if not (asked or worth):
             return 0.0
         if not self._autocast_known:
-            prepare_autocast(self._weight_types(), self.settings.threads)
+            prepare_autocast(self.weight_types, self.settings.threads)
             self._autocast_known = True
         return self._session.autocast_share(tokens)
 
-    def _weight_types(self) -> set[str]:
+    @property
+    def weight_types(self) -> set[str]:
         """Of the blocks' matrices."""
         tensors = (tensor for file in self.files.files for tensor in file.tensors)
         return {t.type.name for t in tensors if t.name.startswith("blk.") and len(t.shape) > 1}
@@ -431,6 +432,16 @@ class LoadedModel:
     def feed(self, token: int) -> None:
         """Evaluates `token` with the decoder's weights."""
         self._session.feed(token)
+
+    def losses(self, tokens: Sequence[int], *, autocast: bool) -> tuple[list[float], float]:
+        """How surprising each token but the first is after those before it, in nats; and the share
+        of the decoder's weights that kernels of ours multiplied, re-encoded.
+
+        Read by the path `autocast` or `decoder`, in a context of its own. Raises NativeError.
+        """
+        self._session.reset_cancel()
+        share = self._autocast_share("autocast", len(tokens)) if autocast else 0.0
+        return self._session.losses(list(tokens), autocast), share
 
     def decoder_checksum(self) -> int:
         """A hash over every byte of the decoder's weights in memory."""

@@ -164,6 +164,8 @@ void bind_session(nb::module_& m) {
              "autocast"_a = false, release(), "Reads tokens after what the cache holds.")
         .def("autocast_share", &Session::autocast_share, "tokens"_a,
              "The share of the blocks' linear weights that autocast multiplies in such a prompt.")
+        .def("losses", &Session::losses, "tokens"_a, "autocast"_a = false, release(),
+             "Negative log-likelihood of each token but the first, in nats, read in a context of its own.")
         .def("start_sampling", &Session::start_sampling, "params"_a)
         .def("constrain", &Session::constrain, "grammar"_a,
              "From the next token on, samples only what the grammar (GBNF) allows.")

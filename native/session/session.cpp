@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string_view>
@@ -178,8 +179,8 @@ void Session::FreeContext::operator()(llama_context* context) const noexcept {
 
 Session::Session(const ModelParams& model, const ContextParams& context,
                  const std::function<bool(float)>& progress)
-    : four_bits_(chosen_activations() == Activations::a4), loaded_(identities(model.paths)),
-      model_(model, progress), params_(context), table_(model_.get()) {
+    : loaded_(identities(model.paths)), model_(model, progress), params_(context), table_(model_.get()),
+      four_bits_(chosen_activations() == Activations::a4) {
     const auto trained = static_cast<std::uint32_t>(std::max(llama_model_n_ctx_train(model_.get()), 1));
     if (params_.n_ctx == 0)
         params_.n_ctx = trained;
@@ -229,12 +230,13 @@ void Session::require_owner() const {
         throw Error("session.wrong_thread");
 }
 
-Session::Context Session::make_context(const ContextParams& params, std::uint32_t micro_batch) const {
+Session::Context Session::make_context(const ContextParams& params, std::uint32_t micro_batch,
+                                       std::uint32_t outputs) const {
     llama_context_params options = llama_context_default_params();
     options.n_ctx = params.n_ctx;
     options.n_batch = micro_batch;
     options.n_ubatch = micro_batch;
-    options.n_outputs_max = 1;
+    options.n_outputs_max = outputs;
     options.n_threads = params.n_threads;
     options.n_threads_batch = params.n_threads;
     // Offered host weights would be copied before the eval callback sees them.
@@ -412,6 +414,58 @@ double Session::autocast_share(std::uint32_t tokens) const {
             taken += static_cast<double>(ggml_nelements(tensor));
     }
     return all > 0 ? taken / all : 0;
+}
+
+std::vector<double> Session::losses(const std::vector<std::int32_t>& tokens, bool autocast) {
+    require_owner();
+    check_cancel();
+    restore_decoder();
+    const auto count = static_cast<std::uint32_t>(tokens.size());
+    const std::uint32_t width = std::min({micro_batch_, decoder_micro_batch, std::max(count, 1U)});
+    ContextParams params = params_;
+    params.n_ctx = std::max(count, 1U);
+    const Context context = make_context(params, width, width);
+    if (!context)
+        throw Error("context.failed",
+                    {{"n_ctx", static_cast<std::int64_t>(count)}, {"why", take_last_library_error()}});
+    std::optional<Autocast> autocasting;
+    if (autocast)
+        autocasting.emplace();
+    struct FreeBatch {
+        llama_batch batch;
+        ~FreeBatch() { llama_batch_free(batch); }
+    } owned{llama_batch_init(static_cast<std::int32_t>(width), 0, 1)};
+    llama_batch& batch = owned.batch;
+    const auto vocabulary = llama_vocab_n_tokens(model_.vocab());
+    std::vector<double> found;
+    for (std::uint32_t first = 0; first + 1 < count; first += width) {
+        check_cancel();
+        batch.n_tokens = static_cast<std::int32_t>(std::min(width, count - first));
+        for (std::int32_t i = 0; i < batch.n_tokens; ++i) {
+            batch.token[i] = tokens[first + static_cast<std::uint32_t>(i)];
+            batch.pos[i] = static_cast<llama_pos>(first) + i;
+            batch.n_seq_id[i] = 1;
+            batch.seq_id[i][0] = 0;
+            batch.logits[i] = 1;
+        }
+        const std::int32_t result = llama_decode(context.get(), batch);
+        llama_synchronize(context.get());
+        if (result != 0)
+            throw Error("session.evaluation_failed",
+                        {{"result", static_cast<std::int64_t>(result)}, {"why", take_last_library_error()}});
+        for (std::int32_t i = 0; i < batch.n_tokens; ++i) {
+            const std::size_t next = first + static_cast<std::size_t>(i) + 1;
+            if (next == tokens.size())
+                break;
+            const float* logits = llama_get_logits_ith(context.get(), i);
+            const double largest = *std::max_element(logits, logits + vocabulary);
+            double sum = 0;
+            for (std::int32_t token = 0; token < vocabulary; ++token)
+                sum += std::exp(logits[token] - largest);
+            found.push_back(std::log(sum) + largest - logits[tokens[next]]);
+        }
+    }
+    return found;
 }
 
 void Session::start_sampling(const SamplerParams& params) {

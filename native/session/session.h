@@ -101,6 +101,11 @@ class Session {
     // The share of the blocks' linear weights that autocast multiplies in a prompt of `tokens`, 0 to 1.
     [[nodiscard]] double autocast_share(std::uint32_t tokens) const;
 
+    // How surprising each of `tokens` but the first is to the decoder after those before it: negative
+    // log-likelihoods in nats. Read in a context of its own, whose logits take n_vocab floats for each of
+    // up to 512 tokens. With `autocast` as in prefill(). Throws Error "context.failed", and as prefill().
+    [[nodiscard]] std::vector<double> losses(const std::vector<std::int32_t>& tokens, bool autocast);
+
     void start_sampling(const SamplerParams& params);
     // From the next token on, samples only what `grammar` allows. Throws Error "grammar.invalid".
     void constrain(const std::string& grammar);
@@ -146,13 +151,13 @@ class Session {
     };
 
     void require_owner() const;
-    [[nodiscard]] Context make_context(const ContextParams& params, std::uint32_t micro_batch) const;
+    [[nodiscard]] Context make_context(const ContextParams& params, std::uint32_t micro_batch,
+                                       std::uint32_t outputs = 1) const;
     void evaluate(const std::int32_t* tokens, std::uint32_t count);
     std::uint32_t rewind(std::uint32_t length, bool state_spoiled);
     void check_cancel() const;
     static bool on_node(ggml_tensor* node, bool ask, void* data) noexcept;
 
-    bool four_bits_;                   // of activations, while prompts are read
     std::vector<FileIdentity> loaded_; // the model's files, from before they were read
     Model model_;
     ContextParams params_;
@@ -165,6 +170,7 @@ class Session {
     BlockCounter decoder_counter_;
     std::optional<Sampler> sampler_;
     std::optional<std::int32_t> pending_; // sampled, not yet evaluated
+    bool four_bits_;                      // of activations, while prompts are read
     bool has_logits_ = false;             // of the last cached token
     std::vector<std::int32_t> cached_;
     std::deque<Checkpoint> checkpoints_;

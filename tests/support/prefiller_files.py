@@ -73,7 +73,6 @@ def write_prefillers_model(out: Path, decoder: Path, prefiller: Prefiller, *, ex
     """
     reader = gguf.GGUFReader(decoder)
     raw = decoder.read_bytes()
-    keys = raw[24 : reader.tensors[0].field.offset]  # after magic, version and the two counts
     tensors: list[Tensor] = []
     for found in reader.tensors:
         own = prefiller.by_name.get(found.name)
@@ -90,6 +89,13 @@ def write_prefillers_model(out: Path, decoder: Path, prefiller: Prefiller, *, ex
             values = gguf.dequantize(packed, gguf.GGMLQuantizationType.NVFP4)
             scaled = values * np.float32(own.scale)
             tensors.append(Tensor(own.name, shape, GgmlType.F32, scaled.tobytes()))
+    return write_with_tensors(out, decoder, tensors)
+
+
+def write_with_tensors(out: Path, model: Path, tensors: list[Tensor]) -> Path:
+    """The metadata of `model` with `tensors` instead of its own."""
+    reader = gguf.GGUFReader(model)
+    keys = model.read_bytes()[24 : reader.tensors[0].field.offset]  # after magic, version, counts
     body = GgufBytes([], tensors).encode()
     head_end = body.index(b"GGUF") + 24
     # The keys go between the counts and the tensors; the data must then be aligned again.
