@@ -104,7 +104,7 @@ std::vector<std::uint8_t> random_rows(ggml_type type, std::size_t bytes, std::mt
 
 } // namespace
 
-const RowDot* row_dot(int type, const Kernel& kernel) {
+const RowDot* row_dot(int type, [[maybe_unused]] const Kernel& kernel) {
 #if defined(__x86_64__)
     if (&kernel == &kernel_avx2)
         return avx2_dot(type);
