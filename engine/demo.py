@@ -104,7 +104,7 @@ class Demonstration:
 
     def turn(self, path: Path) -> Callable[[Callable[[TurnEvent], None], Cancellation], TurnReport]:
         """The question, asked along `path`; always the likeliest token, so runs can be compared."""
-        sampling = SamplingSettings(temperature=0, max_tokens=_ANSWER_TOKENS)
+        sampling = SamplingSettings(temperature=0, drafts="off", max_tokens=_ANSWER_TOKENS)
 
         def ask(on_event: Callable[[TurnEvent], None], cancellation: Cancellation) -> TurnReport:
             return self._chat.ask(

@@ -33,6 +33,7 @@ def token_count(tokens: int) -> str:
 
 def report_facts(report: dict[str, Any]) -> list[tuple[str, str]]:
     """Everything that a report tells, as names and values."""
+    drafts: dict[str, Any] | None = report.get("drafts")
     facts: list[tuple[str, str | None]] = [
         ("ttft", _seconds(report.get("ttft_s"))),
         ("read", token_count(report["new_tokens"])),
@@ -44,6 +45,8 @@ def report_facts(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("weights", _memory(report.get("prefill_weight_bytes"))),
         ("written", token_count(len(report["answer_tokens"]))),
         ("decode_rate", _rate(report.get("decode_tps"))),
+        ("drafts", _drafts(drafts)),
+        ("undrafted_rate", _rate(drafts["baseline_tps"]) if drafts else None),
         ("stop", tr(f"stop.{report['stop_reason']}")),
         ("seed", str(report.get("seed", ""))),
     ]
@@ -56,6 +59,16 @@ def _seconds(value: float | None) -> str | None:
 
 def _rate(value: float | None) -> str | None:
     return numbers.rate(value) if value is not None else None
+
+
+def _drafts(drafts: dict[str, Any] | None) -> str | None:
+    if drafts is None:
+        return None
+    return tr(
+        "chat.drafts",
+        accepted=numbers.count(drafts["accepted_tokens"]),
+        drafted=numbers.count(drafts["drafted_tokens"]),
+    )
 
 
 def _size(value: int | None) -> str | None:

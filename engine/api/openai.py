@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.api.messages import Text
-from engine.api.turn import PathSetting, TurnEvent
+from engine.api.sampling import Drafts
+from engine.api.turn import DraftReport, PathSetting, TurnEvent
 
 FinishReason = Literal["stop", "length", "tool_calls"]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -127,6 +128,7 @@ class _Request(_Given):
     max_tokens: Count | None = None
     stop: Text | list[Text] | None = None
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**64)
+    drafts: Drafts | None = None
     n: int | None = Field(default=None, ge=1, le=128)
     logit_bias: dict[str, float] | None = None
     twofold: TwofoldOptions = TwofoldOptions()
@@ -161,7 +163,8 @@ class PromptDetails(_Sent):
 
 class Usage(_Sent):
     """Counts in tokens; and how the prompt was read: times in seconds, rates in tokens per
-    second, `bytes_read` from disk, `path` and the `reason` it was taken."""
+    second, `bytes_read` from disk, `path` and the `reason` it was taken. `drafts`: what drafted
+    tokens did for the answer, if any were verified."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -175,6 +178,7 @@ class Usage(_Sent):
     reason: str | None
     reason_code: str | None = None
     bytes_read: int
+    drafts: DraftReport | None = None
 
 
 class TopLogprob(_Sent):

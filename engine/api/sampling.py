@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+Drafts = Literal["auto", "off"]
 StopString = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
 
@@ -17,7 +18,8 @@ class SamplingSettings(BaseModel):
     one, and the turn's report names it. `max_tokens` None writes until the model ends or the
     context is full. `stop` applies to the answer, not to reasoning. `logprobs` asks for each
     token's log probability and for as many of the likeliest. `grammar` (GBNF, from its rule
-    `root`) is what the answer must follow; reasoning before it is free.
+    `root`) is what the answer must follow; reasoning before it is free. `drafts` "auto" lets one
+    pass verify several drafted tokens where that is faster; the answer is the same.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -35,3 +37,4 @@ class SamplingSettings(BaseModel):
     stop: tuple[StopString, ...] = Field(default=(), max_length=16)
     logprobs: int | None = Field(default=None, ge=0, le=20)
     grammar: str | None = Field(default=None, min_length=1, max_length=1_000_000)
+    drafts: Drafts = "auto"

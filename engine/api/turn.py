@@ -105,13 +105,29 @@ class TokenSampled(Data):
     top: tuple[TokenChance, ...] = ()
 
 
+class DraftReport(Data):
+    """What drafts did for one answer. `tau`: tokens that a verification yields on average;
+    `accepted_by_position`: of the tokens drafted at each place, the share that was accepted;
+    `baseline_tps`: tokens a second that the same answer would have had without drafts, by passes
+    measured on the way. The passes themselves are timed, not what is done with their tokens."""
+
+    method: Literal["ngram"] = "ngram"
+    tau: float
+    verifications: int
+    drafted_tokens: int
+    accepted_tokens: int
+    accepted_by_position: tuple[float, ...] = ()
+    tps: float
+    baseline_tps: float
+
+
 class TurnReport(Data):
     """A turn's outcome. Times in seconds, rates in tokens per second, sizes in bytes.
 
     `path` and `reason` are None if the turn ended before reading began, `ttft_s` if no token was
     sampled, `decode_tps` below two tokens. `answer_tokens` are all sampled tokens, reasoning
     included, without the end-of-generation token. `prefill_weight_bytes` is the memory that
-    prefill weights held.
+    prefill weights held. `drafts` is None if no drafted token was verified.
     """
 
     type: Literal["turn_report"] = "turn_report"
@@ -135,6 +151,7 @@ class TurnReport(Data):
     bytes_read: int = 0
     wait_s: float = 0.0
     prefill_weight_bytes: int = 0
+    drafts: DraftReport | None = None
 
 
 TextEvent = ReasoningText | AnswerText | ToolCallMade

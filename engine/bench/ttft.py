@@ -22,7 +22,7 @@ from engine.native import native
 from engine.runtime.loaded_model import CANCELLED, LoadedModel
 from engine.runtime.routing import NoPrefiller
 
-GREEDY = SamplingSettings(temperature=0)
+GREEDY = SamplingSettings(temperature=0, drafts="off")
 _DISK_SECONDS = 1.0
 
 

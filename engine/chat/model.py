@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.api.sampling import SamplingSettings
-from engine.api.turn import Path, PathSetting, Reason
+from engine.api.turn import DraftReport, Path, PathSetting, Reason
 
 # `next_token` gives this when `cancel` interrupted it.
 CANCELLED_TOKEN = -1
@@ -129,6 +129,10 @@ class Model(Protocol):
 
     def next_token(self) -> int:
         """Evaluates the token sampled before, if any, and samples the next one."""
+        ...
+
+    def draft_report(self) -> DraftReport | None:
+        """What drafts did since `start_sampling`; None if none was verified."""
         ...
 
     def cancel(self) -> None:

@@ -16,6 +16,7 @@ from engine.api.messages import Message, ToolCall
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import (
     AnswerText,
+    DraftReport,
     Notice,
     PathSetting,
     PrefillProgress,
@@ -100,6 +101,7 @@ class _Turn:
     tokens: list[int] = field(default_factory=list[int])
     first_token_at: float | None = None
     last_token_at: float | None = None
+    drafts: DraftReport | None = None
     answer: list[str] = field(default_factory=list[str])
     reasoning: list[str] = field(default_factory=list[str])
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
@@ -153,6 +155,7 @@ class _Turn:
             bytes_read=prefill.bytes_read if prefill else 0,
             wait_s=prefill.wait_s if prefill else 0.0,
             prefill_weight_bytes=prefill.weight_bytes if prefill else 0,
+            drafts=self.drafts,
         )
 
 
@@ -415,6 +418,7 @@ class ChatSession:
             known = sum(run.length for run in self._runs)
             written = len(self._model.cached_tokens) - known
             self._runs = add_run(self._runs, written, "answer")
+            turn.drafts = self._model.draft_report()
         turn.emit(turn.stream.flush())
         return stop_reason
 

@@ -29,6 +29,7 @@ from engine.bench.accuracy import (
 )
 from engine.bench.decode import DecodeRow, Method, measure_decode
 from engine.bench.disk import DEFAULT_BLOCK_BYTES, DEFAULT_IN_FLIGHT, measure_disk
+from engine.bench.drafts import DraftRow, DraftTask, measure_drafts
 from engine.bench.errors import Stopped
 from engine.bench.matmul import MatmulRow, measure_matmul
 from engine.bench.random_weights import PIECE
@@ -154,6 +155,10 @@ def decode(
     repeat: Repeat = 5,
     prompt_tokens: Annotated[int, typer.Option(min=1, help="Tokens read before.")] = 128,
     threads: Threads = None,
+    drafts: Annotated[
+        str | None, typer.Option(help="Tasks to measure drafts with: quote, free, or both.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0, max=2, help="With --drafts.")] = 0.0,
     force: Force = False,
     json_file: Json = None,
 ) -> None:
@@ -163,8 +168,18 @@ def decode(
     turns, greedy, with the same threads, the library's defaults (flash attention among them) and
     the same GOMP_SPINCOUNT (10000 unless set), which the rows name. With a prefiller, the
     engine's prompt is read by odp first.
+
+    With --drafts: with drafted tokens verified against without, in turns. The task quote goes on
+    with an edited copy of a text, free with the text itself.
     """
     settings = _settings(prompt_tokens + tokens + 1, threads)
+    if drafts is not None:
+        tasks = _draft_tasks(drafts)
+        _measure_drafts(
+            model, prefiller, force, settings, tasks, json_file,
+            prompt_tokens=prompt_tokens, tokens=tokens, temperature=temperature, repeat=repeat,
+        )  # fmt: skip
+        return
     with _bar() as progress:
         task = progress.add_task("loading", total=None)
 
@@ -186,6 +201,56 @@ def decode(
         rows = _with_model(model, prefiller, force, settings, work)
     _write(json_file, rows)
     Console().print(_decode_table(rows))
+
+
+def _draft_tasks(text: str) -> list[DraftTask]:
+    known: tuple[DraftTask, ...] = ("quote", "free")
+    chosen = {part.strip() for part in text.split(",")}
+    if not chosen <= set(known):
+        raise typer.BadParameter(f"choose tasks from {', '.join(known)}")
+    return [task for task in known if task in chosen]
+
+
+def _measure_drafts(
+    model: Path,
+    prefiller: Path | None,
+    force: bool,
+    settings: LoadSettings,
+    tasks: list[DraftTask],
+    json_file: Path | None,
+    *,
+    prompt_tokens: int,
+    tokens: int,
+    temperature: float,
+    repeat: int,
+) -> None:
+    with _bar() as progress:
+        bar = progress.add_task("loading", total=None)
+
+        def on_round(done: int, total: int, drafted: bool, tps: float) -> None:
+            progress.update(bar, description="decoding", completed=done, total=total)
+            how = "with drafts" if drafted else "without"
+            line = f"{done} of {total}: {how}: {tps:.2f} tokens/s"
+            progress.console.print(line, highlight=False)
+
+        def work(loaded: LoadedModel, cancellation: Cancellation) -> list[DraftRow]:
+            return [
+                measure_drafts(
+                    loaded,
+                    task,
+                    prompt_tokens=prompt_tokens,
+                    tokens=tokens,
+                    temperature=temperature,
+                    repeat=repeat,
+                    on_round=on_round,
+                    cancellation=cancellation,
+                )
+                for task in tasks
+            ]
+
+        rows = _with_model(model, prefiller, force, settings, work)
+    _write(json_file, rows)
+    Console().print(_draft_table(rows))
 
 
 @app.command()
@@ -467,6 +532,24 @@ def _matmul_table(rows: Sequence[MatmulRow]) -> Table:
             f"{row.of_peak:.3f}",
             f"{row.library_tflops:.3f}",
             f"{row.speedup:.2f}",
+        )
+    return table
+
+
+def _draft_table(rows: Sequence[DraftRow]) -> Table:
+    caption = "Medians of the rounds; tau: tokens that a verification yields, on average."
+    table = _table("Drafts", caption)
+    for title in ("task", "context", "temperature", "tau", "tokens/s", "without", "speedup"):
+        table.add_column(title, justify="left" if title == "task" else "right")
+    for row in rows:
+        table.add_row(
+            row.task,
+            f"{row.context:,}",
+            f"{row.temperature:g}",
+            f"{row.tau:.2f}",
+            f"{row.tps:.2f}",
+            f"{row.baseline_tps:.2f}",
+            f"{row.speedup:.3f}",
         )
     return table
 

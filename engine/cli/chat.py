@@ -83,6 +83,9 @@ def chat(
     frequency_penalty: Annotated[float, typer.Option(min=-2.0, max=2.0)] = 0.0,
     seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1)] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1)] = None,
+    drafts: Annotated[
+        bool, typer.Option(help="Verify drafted tokens several at a time, where it is faster.")
+    ] = True,
     stop: Annotated[list[str] | None, typer.Option(help="Stop string; may be repeated.")] = None,
     force_pairing: Annotated[
         bool, typer.Option("--force", help="Use a prefiller that is not known to belong.")
@@ -102,6 +105,7 @@ def chat(
             frequency_penalty=frequency_penalty,
             seed=seed,
             max_tokens=max_tokens,
+            drafts="auto" if drafts else "off",
             stop=tuple(stop or ()),
         ),
         path=_path_setting(path),
@@ -280,5 +284,7 @@ def _summary(report: TurnReport) -> str:
     facts.append(f"{report.new_tokens:,} tokens read, {report.cached_tokens:,} reused")
     if report.decode_tps:
         facts.append(f"{report.decode_tps:.0f} tokens/s")
+    if drafts := report.drafts:
+        facts.append(f"{drafts.accepted_tokens:,} of {drafts.drafted_tokens:,} drafted accepted")
     facts.append(report.stop_reason)
     return " · ".join(facts)

@@ -25,6 +25,8 @@ KV_BYTES: dict[KvType, float] = {
     "q5_0": 22 / 32,
     "q4_0": 18 / 32,
 }
+# One pass verifies as many drafted tokens, and its own next one (native: max_draft).
+LOGIT_ROWS = 16
 _CACHE_STEP = 256  # the library rounds a context up to a multiple of this
 
 
@@ -63,8 +65,10 @@ def compute_bytes(
     model: ModelFacts, context: int, micro_batch: int, measured: MeasuredMemory | None
 ) -> int:
     """Buffers of one pass. Without a measurement: activations that live at once, the attention's
-    mask in 16 bits, and one row of logits; within 10% of the library for the shapes tested."""
+    mask in 16 bits, and a row of logits; or in narrow passes the logits of all tokens that are
+    verified at once. Within 10% of the library for the shapes tested."""
     if measured is not None:
         return round(measured.compute_base + measured.compute_per_token * micro_batch)
     per_token = 4 * (2 * model.ffn + 7 * model.width) + 2 * cache_tokens(context)
-    return per_token * micro_batch + 4 * model.vocab
+    logits = LOGIT_ROWS * (4 * model.vocab + 8 * model.width) + 4 * model.width * micro_batch
+    return max(per_token * micro_batch + 4 * model.vocab, logits)

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from engine.api.sampling import SamplingSettings
-from engine.api.turn import Path, PathSetting
+from engine.api.turn import DraftReport, Path, PathSetting
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
 from engine.errors import NativeError, TwofoldError
 from engine.gguf.splits import GgufModel
@@ -18,6 +18,7 @@ from engine.kernels.check import use_checked_kernel
 from engine.native import native
 from engine.prefiller.formats import Prefiller, open_prefiller
 from engine.prefiller.pairing import Pairing, require_pairing
+from engine.runtime.drafts import draft_report
 from engine.runtime.pass_width import planned_width
 from engine.runtime.rate_store import RateStore
 from engine.runtime.router import Router
@@ -103,6 +104,7 @@ class LoadedModel:
         prepare_decode(self.weight_types, self.settings.threads)
         self._session: Any = self._open_session(on_load)
         self._autocast_known = False
+        self._always_drafted = 0
         self._kept: int | None = None  # blocks of the attached prefiller that stay in memory
         self._router = Router(
             self.files,
@@ -406,6 +408,10 @@ class LoadedModel:
         params.penalty_last_n = settings.penalty_last_n
         params.seed = settings.seed or 0
         self._session.start_sampling(params)
+        self._session.use_drafts(settings.drafts == "auto", self._always_drafted)
+
+    def draft_report(self) -> DraftReport | None:
+        return draft_report(self._session.draft_statistics)
 
     def constrain(self, grammar: str) -> None:
         self._session.constrain(grammar)
@@ -425,13 +431,23 @@ class LoadedModel:
 
     # --- measuring ---------------------------------------------------------------------------
 
+    def always_draft(self, tokens: int) -> None:
+        """From the next answer on, verifies as many drafted tokens whether it pays or not; 0 ends
+        that."""
+        self._always_drafted = tokens
+
+    @property
+    def most_drafted(self) -> int:
+        """Drafted tokens that one pass can verify; 0 for a model that cannot take them back."""
+        return self._session.most_drafted
+
     def logits(self) -> Any:
         """Logits after the last evaluated token: float32, shape [n_vocab]."""
         return self._session.logits()
 
-    def feed(self, token: int) -> None:
-        """Evaluates `token` with the decoder's weights."""
-        self._session.feed(token)
+    def feed(self, token: int, guesses: Sequence[int] = ()) -> None:
+        """Evaluates `token` with the decoder's weights, and in the same pass what may follow it."""
+        self._session.feed(token, guesses)
 
     def losses(self, tokens: Sequence[int], *, autocast: bool) -> tuple[list[float], float]:
         """How surprising each token but the first is after those before it, in nats; and the share

@@ -60,6 +60,7 @@ def usage(report: TurnReport) -> Usage:
         reason=report.reason,
         reason_code=report.reason_code,
         bytes_read=report.bytes_read,
+        drafts=report.drafts,
     )
 
 

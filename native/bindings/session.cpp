@@ -6,6 +6,7 @@
 #include <llama.h>
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -15,6 +16,12 @@ using namespace nb::literals;
 
 namespace twofold::bindings {
 namespace {
+
+auto floats(std::vector<float> found) {
+    auto* values = new std::vector<float>(std::move(found));
+    nb::capsule owner(values, [](void* data) noexcept { delete static_cast<std::vector<float>*>(data); });
+    return nb::ndarray<nb::numpy, float, nb::ndim<1>>(values->data(), {values->size()}, owner);
+}
 
 void bind_parameters(nb::module_& m) {
     nb::class_<ModelParams>(m, "ModelParams")
@@ -30,7 +37,8 @@ void bind_parameters(nb::module_& m) {
         .def_rw("n_ctx", &ContextParams::n_ctx)
         .def_rw("micro_batch", &ContextParams::micro_batch)
         .def_rw("compute_budget", &ContextParams::compute_budget)
-        .def_rw("n_threads", &ContextParams::n_threads);
+        .def_rw("n_threads", &ContextParams::n_threads)
+        .def_rw("snapshots", &ContextParams::snapshots);
 
     nb::class_<SamplerParams>(m, "SamplerParams")
         .def(nb::init<>())
@@ -138,6 +146,18 @@ void bind_reports(nb::module_& m) {
         .def_ro("start", &StreamEvent::start)
         .def_ro("end", &StreamEvent::end);
 
+    nb::class_<DraftStatistics>(m, "DraftStatistics")
+        .def_ro("tokens", &DraftStatistics::tokens)
+        .def_ro("plain_passes", &DraftStatistics::plain_passes)
+        .def_ro("verifications", &DraftStatistics::verifications)
+        .def_ro("drafted", &DraftStatistics::drafted)
+        .def_ro("accepted", &DraftStatistics::accepted)
+        .def_ro("drafted_at", &DraftStatistics::drafted_at)
+        .def_ro("accepted_at", &DraftStatistics::accepted_at)
+        .def_ro("seconds", &DraftStatistics::seconds)
+        .def_ro("baseline_seconds", &DraftStatistics::baseline_seconds)
+        .def_prop_ro("tau", &DraftStatistics::tau);
+
     nb::class_<SessionMemory>(m, "SessionMemory")
         .def_ro("weights", &SessionMemory::weights)
         .def_ro("context", &SessionMemory::context)
@@ -170,15 +190,17 @@ void bind_session(nb::module_& m) {
         .def("constrain", &Session::constrain, "grammar"_a,
              "From the next token on, samples only what the grammar (GBNF) allows.")
         .def("next_token", &Session::next_token, release())
-        .def("feed", &Session::feed, "token"_a, release(), "Evaluates a token with the decoder's weights.")
+        .def("use_drafts", &Session::use_drafts, "on"_a, "always"_a = 0,
+             "Whether next_token() may evaluate drafted tokens along with a sampled one.")
+        .def("feed", &Session::feed, "token"_a, "guesses"_a = std::vector<std::int32_t>(), release(),
+             "Evaluates a token with the decoder's weights, and in the same pass what may follow it.")
+        .def_prop_ro("most_drafted", &Session::most_drafted)
+        .def_prop_ro("draft_statistics", [](Session& session) { return session.draft_statistics(); })
         .def(
-            "logits",
-            [](const Session& session) {
-                auto* values = new std::vector<float>(session.logits());
-                nb::capsule owner(values,
-                                  [](void* data) noexcept { delete static_cast<std::vector<float>*>(data); });
-                return nb::ndarray<nb::numpy, float, nb::ndim<1>>(values->data(), {values->size()}, owner);
-            },
+            "distribution", [](Session& session) { return floats(session.distribution()); },
+            "The chances of each token in next_token(), float32, shape [n_vocab].")
+        .def(
+            "logits", [](const Session& session) { return floats(session.logits()); },
             "Logits after the last evaluated token, float32, shape [n_vocab].")
         .def_prop_ro("cached_tokens", &Session::cached_tokens)
         .def_prop_ro("can_truncate", &Session::can_truncate)

@@ -3,6 +3,7 @@
 
 #include "error.h"
 #include "model/library_log.h"
+#include "speculative/draft.h"
 
 #include <ggml-backend.h>
 #include <llama-ext.h>
@@ -65,7 +66,8 @@ std::vector<MemoryPart> estimate_memory(const MemoryQuestion& question) {
     context_options.n_ctx = question.n_ctx;
     context_options.n_batch = question.micro_batch;
     context_options.n_ubatch = question.micro_batch;
-    context_options.n_outputs_max = 1;
+    context_options.n_outputs_max = 1 + max_draft;
+    context_options.n_outputs_max_per_seq = 1 + max_draft;
     context_options.op_offload = false;
     context_options.swa_full = false;
     context_options.type_k = static_cast<ggml_type>(question.type_k);

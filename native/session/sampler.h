@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 struct llama_context;
 struct llama_sampler;
@@ -27,19 +28,21 @@ class Sampler {
   public:
     Sampler(const SamplerParams& params, const llama_vocab* vocab);
 
-    // Lets the penalties see a token that is already in the context.
+    // Lets the penalties and the grammar see a token that was not chosen by sample().
     void accept(std::int32_t token);
 
     // From now on, samples only what `grammar` (GBNF, from its rule `root`) allows. Throws Error
     // "grammar.invalid".
     void constrain(const std::string& grammar);
 
-    // Samples from the context's last logits and accepts the result. Throws Error "grammar.dead_end" if the
-    // grammar allows none of the tokens.
-    std::int32_t sample(llama_context* context);
+    // Samples from the logits of one of the last pass's outputs, as the library counts them (-1: the last),
+    // and accepts the result. Throws Error "grammar.dead_end" if the grammar allows none of the tokens.
+    std::int32_t sample(llama_context* context, std::int32_t output);
+    // The chances of each token in sample(): shape [n_vocab], sums to 1. Throws as sample() does.
+    std::vector<float> distribution(llama_context* context, std::int32_t output);
 
   private:
-    std::int32_t sample_constrained(llama_context* context);
+    std::int32_t sample_constrained(llama_context* context, std::int32_t output);
 
     struct Free {
         void operator()(llama_sampler* sampler) const noexcept;
@@ -47,6 +50,7 @@ class Sampler {
     using Handle = std::unique_ptr<llama_sampler, Free>;
 
     const llama_vocab* vocab_;
+    bool greedy_;
     Handle chain_;
     Handle grammar_;
 };

@@ -5,6 +5,7 @@
 #include "hook/product_hook.h"
 #include "kernels/choice.h"
 #include "model/library_log.h"
+#include "speculative/ngram_drafter.h"
 
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -40,6 +41,21 @@ std::vector<FileIdentity> identities(const std::vector<std::string>& paths) {
         found.push_back(identity_of(std::filesystem::path(path)).value_or(FileIdentity{}));
     return found;
 }
+
+// The sampler's choice after one output of the context's last pass.
+class SamplerChoice : public TargetChoice {
+  public:
+    SamplerChoice(Sampler& sampler, llama_context* context, std::int32_t output)
+        : sampler_(sampler), context_(context), output_(output) {}
+    std::int32_t sample(std::size_t) override { return sampler_.sample(context_, output_); }
+    std::vector<float> distribution(std::size_t) override { return sampler_.distribution(context_, output_); }
+    void accept(std::int32_t token) override { sampler_.accept(token); }
+
+  private:
+    Sampler& sampler_;
+    llama_context* context_;
+    std::int32_t output_;
+};
 
 } // namespace
 
@@ -180,7 +196,7 @@ void Session::FreeContext::operator()(llama_context* context) const noexcept {
 Session::Session(const ModelParams& model, const ContextParams& context,
                  const std::function<bool(float)>& progress)
     : loaded_(identities(model.paths)), model_(model, progress), params_(context), table_(model_.get()),
-      four_bits_(chosen_activations() == Activations::a4) {
+      four_bits_(chosen_activations() == Activations::a4), drafting_(std::make_unique<NgramDrafter>()) {
     const auto trained = static_cast<std::uint32_t>(std::max(llama_model_n_ctx_train(model_.get()), 1));
     if (params_.n_ctx == 0)
         params_.n_ctx = trained;
@@ -237,6 +253,8 @@ Session::Context Session::make_context(const ContextParams& params, std::uint32_
     options.n_batch = micro_batch;
     options.n_ubatch = micro_batch;
     options.n_outputs_max = outputs;
+    options.n_outputs_max_per_seq = outputs;
+    options.n_rs_seq = params.snapshots;
     options.n_threads = params.n_threads;
     options.n_threads_batch = params.n_threads;
     // Offered host weights would be copied before the eval callback sees them.
@@ -312,11 +330,15 @@ void Session::check_cancel() const {
 }
 
 // The caller makes sure that `tokens` fit; positions follow on from the cache.
-void Session::evaluate(const std::int32_t* tokens, std::uint32_t count) {
+void Session::evaluate(const std::int32_t* tokens, std::uint32_t count, bool all_logits) {
     take_last_library_error();
     has_logits_ = false;
-    const llama_batch batch =
+    output_ = all_logits ? 0 : -1;
+    std::vector<std::int8_t> wanted(count, 1);
+    llama_batch batch =
         llama_batch_get_one(const_cast<std::int32_t*>(tokens), static_cast<std::int32_t>(count));
+    if (all_logits)
+        batch.logits = wanted.data();
     const std::int32_t result = llama_decode(context_.get(), batch);
     llama_synchronize(context_.get());
     if (result == 2 || cancelled_)
@@ -335,6 +357,7 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
         return report;
     const auto started = Clock::now();
     pending_.reset();
+    take_back();
     if (cached_.size() + tokens.size() > n_ctx())
         throw Error("session.context_full", {{"n_ctx", static_cast<std::int64_t>(n_ctx())},
                                              {"cached", static_cast<std::int64_t>(cached_.size())},
@@ -399,6 +422,7 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
         }
     }
     report.seconds = seconds_since(started);
+    reading_seconds_ = report.seconds;
     return report;
 }
 
@@ -472,6 +496,7 @@ void Session::start_sampling(const SamplerParams& params) {
     require_owner();
     sampler_.emplace(params, model_.vocab());
     pending_.reset();
+    drafting_.start(std::exchange(reading_seconds_, 0), params.seed);
     const auto window = static_cast<std::size_t>(std::max(params.penalty_last_n, 0));
     for (std::size_t i = cached_.size() - std::min(window, cached_.size()); i < cached_.size(); ++i)
         sampler_->accept(cached_[i]);
@@ -484,44 +509,113 @@ void Session::constrain(const std::string& grammar) {
     sampler_->constrain(grammar);
 }
 
+void Session::use_drafts(bool on, std::size_t always) {
+    require_owner();
+    drafting_.drop();
+    drafting_.always(always);
+    use_drafts_ = on;
+}
+
+DraftStatistics Session::draft_statistics() {
+    require_owner();
+    drafting_.drop(); // its account is closed; what is in the cache stays of use
+    return drafting_.statistics();
+}
+
+std::size_t Session::most_drafted() const {
+    const bool recurrent = llama_model_is_hybrid(model_.get()) || llama_model_is_recurrent(model_.get());
+    const std::size_t snapshots = recurrent ? llama_n_rs_seq(context_.get()) : max_draft;
+    return std::min({snapshots, max_draft, static_cast<std::size_t>(micro_batch_ - 1)});
+}
+
 std::int32_t Session::next_token() {
     require_owner();
     if (!sampler_)
         throw Error("session.nothing_read");
-    if (pending_) {
-        feed(*pending_);
-        pending_.reset();
+    if (pending_ && use_drafts_ && (ahead_.empty() || ahead_.front() != *pending_)) {
+        const std::size_t room = n_ctx() - std::min<std::size_t>(n_ctx(), cached_.size() + 1);
+        const std::vector<std::int32_t> guesses =
+            drafting_.propose(cached_, *pending_, std::min(most_drafted(), room));
+        const auto started = Clock::now();
+        evaluate_next(*pending_, guesses);
+        drafting_.passed(seconds_since(started));
+    } else if (pending_) {
+        evaluate_next(*pending_, {});
     }
+    pending_.reset();
     check_cancel();
     if (!has_logits_)
         throw Error("session.nothing_read");
-    pending_ = sampler_->sample(context_.get());
+    SamplerChoice choice(*sampler_, context_.get(), output_);
+    pending_ = use_drafts_ ? drafting_.next(choice) : choice.sample(0);
     return *pending_;
 }
 
-void Session::feed(std::int32_t token) {
+std::vector<float> Session::distribution() {
     require_owner();
+    if (!sampler_ || !has_logits_)
+        throw Error("session.nothing_read");
+    return sampler_->distribution(context_.get(), output_);
+}
+
+void Session::feed(std::int32_t token, const std::vector<std::int32_t>& guesses) {
+    require_owner();
+    drafting_.drop();
+    evaluate_next(token, guesses);
+}
+
+void Session::evaluate_next(std::int32_t token, const std::vector<std::int32_t>& guesses) {
     check_cancel();
-    if (cached_.size() + 1 > n_ctx())
+    if (!ahead_.empty() && ahead_.front() == token) {
+        ahead_.pop_front();
+        cached_.push_back(token);
+        ++output_;
+        has_logits_ = true;
+        return;
+    }
+    take_back();
+    if (cached_.size() + 1 + guesses.size() > n_ctx() || guesses.size() > most_drafted())
         throw Error("session.context_full", {{"n_ctx", static_cast<std::int64_t>(n_ctx())},
                                              {"cached", static_cast<std::int64_t>(cached_.size())},
-                                             {"tokens", std::int64_t{1}}});
+                                             {"tokens", static_cast<std::int64_t>(1 + guesses.size())}});
     restore_decoder();
     const auto length = static_cast<std::uint32_t>(cached_.size());
+    std::vector<std::int32_t> tokens{token};
+    tokens.insert(tokens.end(), guesses.begin(), guesses.end());
     try {
-        evaluate(&token, 1);
+        evaluate(tokens.data(), static_cast<std::uint32_t>(tokens.size()), !guesses.empty());
     } catch (...) {
         pending_.reset();
         rewind(length, true);
         throw;
     }
     cached_.push_back(token);
+    ahead_.assign(guesses.begin(), guesses.end());
+    has_logits_ = true;
+}
+
+// The library's cache ends where the cached tokens do; their last one's logits stay.
+void Session::take_back() {
+    if (ahead_.empty())
+        return;
+    ahead_.clear();
+    if (llama_memory_seq_rm(llama_get_memory(context_.get()), 0, static_cast<llama_pos>(cached_.size()), -1))
+        return;
+    // Refused, though drafts are no longer than what can be taken back: what was lost is read again.
+    const std::vector<std::int32_t> known = cached_;
+    std::size_t at = rewind(static_cast<std::uint32_t>(known.size()), true);
+    while (at < known.size()) {
+        const std::size_t count = std::min<std::size_t>(known.size() - at, micro_batch_);
+        evaluate(known.data() + at, static_cast<std::uint32_t>(count));
+        at += count;
+        cached_.assign(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(at));
+    }
     has_logits_ = true;
 }
 
 std::vector<float> Session::logits() const {
     require_owner();
-    const float* values = has_logits_ ? llama_get_logits_ith(context_.get(), -1) : nullptr;
+    const float* values = has_logits_ ? llama_get_logits_ith(context_.get(), output_) : nullptr;
     if (!values)
         throw Error("session.nothing_read");
     return {values, values + llama_vocab_n_tokens(model_.vocab())};
@@ -547,6 +641,7 @@ std::vector<std::uint32_t> Session::checkpoints() const {
 
 void Session::save_checkpoint() {
     require_owner();
+    take_back();
     const auto length = static_cast<std::uint32_t>(cached_.size());
     if (can_truncate() || length == 0)
         return;
@@ -570,6 +665,7 @@ void Session::drop_checkpoint(std::uint32_t length) {
 
 std::uint32_t Session::keep(std::uint32_t length) {
     require_owner();
+    take_back();
     if (length >= cached_.size())
         return static_cast<std::uint32_t>(cached_.size());
     pending_.reset();
@@ -580,6 +676,7 @@ std::uint32_t Session::keep(std::uint32_t length) {
 // if the cache is no longer than that.
 std::uint32_t Session::rewind(std::uint32_t length, bool state_spoiled) {
     has_logits_ = false;
+    ahead_.clear();
     llama_memory_t memory = llama_get_memory(context_.get());
     const auto position = static_cast<llama_pos>(length);
     const bool recurrent = llama_model_is_hybrid(model_.get()) || llama_model_is_recurrent(model_.get());
@@ -608,6 +705,7 @@ std::uint32_t Session::rewind(std::uint32_t length, bool state_spoiled) {
     while (!checkpoints_.empty() && checkpoints_.back().length > kept)
         checkpoints_.pop_back();
     cached_.resize(std::min<std::size_t>(kept, cached_.size()));
+    drafting_.forget(cached_.size());
     return kept;
 }
 

@@ -9,6 +9,7 @@
 #include "phase/layer_table.h"
 #include "phase/prefill_weights.h"
 #include "session/sampler.h"
+#include "speculative/drafting.h"
 
 #include <atomic>
 #include <cstdint>
@@ -33,6 +34,9 @@ struct ContextParams {
     std::uint32_t micro_batch = 0; // tokens per pass at most; 0: as many as the budget allows
     std::uint64_t compute_budget = std::uint64_t{1} << 30; // bytes of compute buffers for choosing it
     std::int32_t n_threads = 1;
+    // States before each of the last tokens, which a model with recurrent state needs to take back drafts: as
+    // many tokens can be drafted. Each takes the memory of one recurrent state.
+    std::uint32_t snapshots = 0;
 };
 
 struct PrefillProgress {
@@ -109,10 +113,21 @@ class Session {
     void start_sampling(const SamplerParams& params);
     // From the next token on, samples only what `grammar` allows. Throws Error "grammar.invalid".
     void constrain(const std::string& grammar);
-    // Samples the next token, evaluating the previous one first. Throws what logits() and feed() throw.
+    // Whether next_token() may evaluate drafted tokens along with a sampled one; off at the start. `always`:
+    // as many as there are, at most that many, whatever it costs; 0: as many as pay.
+    void use_drafts(bool on, std::size_t always = 0);
+    // Samples the next token, evaluating the previous one first. With drafts, the tokens are distributed, and
+    // for the same seed are, those without. Throws what logits() and feed() throw.
     std::int32_t next_token();
-    // Evaluates `token` with the decoder's weights.
-    void feed(std::int32_t token);
+    // The chances of each token in next_token(), once the previous one is evaluated: shape [n_vocab].
+    std::vector<float> distribution();
+    // Of the tokens since start_sampling(); all zero without drafts.
+    DraftStatistics draft_statistics();
+    // Drafted tokens that one pass can verify with this model and context.
+    [[nodiscard]] std::size_t most_drafted() const;
+    // Evaluates `token` with the decoder's weights, and in the same pass `guesses`, at most most_drafted():
+    // if one is fed next, no pass is needed; if another token is, they are taken back.
+    void feed(std::int32_t token, const std::vector<std::int32_t>& guesses = {});
     // Logits after the last cached token, one for each of the vocabulary. Throws Error "session.nothing_read"
     // when that was not the last one evaluated, as after keep().
     [[nodiscard]] std::vector<float> logits() const;
@@ -152,8 +167,11 @@ class Session {
 
     void require_owner() const;
     [[nodiscard]] Context make_context(const ContextParams& params, std::uint32_t micro_batch,
-                                       std::uint32_t outputs = 1) const;
-    void evaluate(const std::int32_t* tokens, std::uint32_t count);
+                                       std::uint32_t outputs = 1 + max_draft) const;
+    // Logits are kept of the last token, or of all.
+    void evaluate(const std::int32_t* tokens, std::uint32_t count, bool all_logits = false);
+    void evaluate_next(std::int32_t token, const std::vector<std::int32_t>& guesses);
+    void take_back();
     std::uint32_t rewind(std::uint32_t length, bool state_spoiled);
     void check_cancel() const;
     static bool on_node(ggml_tensor* node, bool ask, void* data) noexcept;
@@ -172,7 +190,12 @@ class Session {
     std::optional<std::int32_t> pending_; // sampled, not yet evaluated
     bool four_bits_;                      // of activations, while prompts are read
     bool has_logits_ = false;             // of the last cached token
+    std::int32_t output_ = -1;            // which of the last pass's outputs they are
     std::vector<std::int32_t> cached_;
+    std::deque<std::int32_t> ahead_; // guesses in the library's cache, after the cached tokens
+    Drafting drafting_;
+    bool use_drafts_ = false;
+    double reading_seconds_ = 0; // of the last prompt
     std::deque<Checkpoint> checkpoints_;
     std::atomic<bool> cancelled_{false};
     std::mutex streaming_mutex_;

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.api.sampling import SamplingSettings
-from engine.api.turn import Path, PathSetting, Reason
+from engine.api.turn import DraftReport, Path, PathSetting, Reason
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
 from engine.errors import TwofoldError
 
@@ -52,6 +52,7 @@ class FakeModel:
         self.bos_text = bos_text
         self.eos_text = "<|im_end|>"
         self.cached_tokens: list[int] = []
+        self.drafts: DraftReport | None = None
         self.read: list[list[int]] = []
         self.settings: SamplingSettings | None = None
         self.grammar: str | None = None
@@ -160,6 +161,9 @@ class FakeModel:
         if self._sampled < 256:
             self.written.append(self._sampled)
         return self._sampled
+
+    def draft_report(self) -> DraftReport | None:
+        return self.drafts
 
     def cancel(self) -> None:
         self._cancel = True

@@ -49,11 +49,13 @@ def open_session(
     threads: int = 1,
     gpu_layers: int = 0,
     devices: Sequence[str] = (),
+    snapshots: int = 0,
 ) -> Any:
     model, context = native().ModelParams(), native().ContextParams()
     model.paths = [str(file.path) for file in open_model(decoder).files]
     model.n_gpu_layers, model.devices = gpu_layers, list(devices)
     context.n_ctx, context.micro_batch, context.n_threads = n_ctx, micro_batch, threads
+    context.snapshots = snapshots
     return native().Session(model, context)
 
 

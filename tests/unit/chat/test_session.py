@@ -10,6 +10,7 @@ from engine.api.messages import Message
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import (
     AnswerText,
+    DraftReport,
     Notice,
     PathSetting,
     PrefillProgress,
@@ -379,3 +380,13 @@ def test_a_seed_is_drawn_used_and_reported(chat: Open) -> None:
     assert model.settings is not None
     assert model.settings.seed == drawn[1].seed != drawn[0].seed
     assert ask(session, FIRST, sampling=SamplingSettings(seed=7)).seed == 7
+
+
+def test_the_report_tells_what_drafts_did(chat: Open) -> None:
+    model = FakeModel(b"Yes.", b"No.")
+    session = chat(model)
+    assert ask(session, FIRST).drafts is None
+    model.drafts = DraftReport(
+        tau=2.5, verifications=2, drafted_tokens=8, accepted_tokens=3, tps=20.0, baseline_tps=10.0
+    )
+    assert ask(session, SECOND).drafts == model.drafts

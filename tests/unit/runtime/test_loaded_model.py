@@ -14,7 +14,7 @@ import pytest
 
 from engine.api.hardware import Host, Profile
 from engine.api.plan import Plan
-from engine.api.sampling import SamplingSettings
+from engine.api.sampling import Drafts, SamplingSettings
 from engine.api.turn import PathSetting
 from engine.chat.model import CANCELLED_TOKEN, Progress
 from engine.errors import NativeError, TwofoldError
@@ -339,3 +339,26 @@ def code_of(call: Callable[[], object]) -> str:
     with pytest.raises(TwofoldError) as caught:
         call()
     return caught.value.code
+
+
+def test_drafts_change_no_answer_and_are_reported_only_when_verified(pair_of: MakePair) -> None:
+    model = load(pair_of("llama"))
+    wanted: list[int] = []
+    model.always_draft(9)
+    settings: tuple[Drafts, ...] = ("off", "auto")
+    for drafts in settings:
+        read(model, 300, "odp")
+        model.start_sampling(SamplingSettings(temperature=0, drafts=drafts))
+        model.constrain('root ::= ("again ")*')
+        written = [model.next_token() for _ in range(60)]
+        report = model.draft_report()
+        if drafts == "off":
+            wanted = written
+            assert report is None
+        else:
+            assert written == wanted
+            assert report is not None
+            assert 0 < report.accepted_tokens <= report.drafted_tokens
+            assert report.tau > 1
+            assert report.accepted_by_position[0] > 0.5
+            assert report.tps > 0 and report.baseline_tps > 0

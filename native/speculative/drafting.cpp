@@ -1,0 +1,99 @@
+// Keeps the drafter level with the context, and the controller's books in order.
+#include "speculative/drafting.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace twofold {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+} // namespace
+
+// NOLINTNEXTLINE(bugprone-random-generator-seed): start() seeds it
+Drafting::Drafting(std::unique_ptr<Drafter> drafter, double assumed_share)
+    : drafter_(std::move(drafter)), controller_(assumed_share) {}
+
+void Drafting::start(double reading_seconds, std::uint32_t seed) {
+    verification_.reset();
+    random_.seed(seed + 0x9e3779b97f4a7c15ULL);
+    controller_.start(reading_seconds);
+}
+
+std::vector<std::int32_t> Drafting::propose(std::span<const std::int32_t> context, std::int32_t token,
+                                            std::size_t limit) {
+    drop();
+    Draft draft;
+    confidences_.clear();
+    context_ = context.size();
+    if (limit > 0 && (always_ > 0 || controller_.wants_draft(context_))) {
+        const auto started = Clock::now();
+        if (drafter_->observed() < context_)
+            drafter_->observe(context.subspan(drafter_->observed()), {});
+        if (drafter_->observed() == context_)
+            drafter_->observe({&token, 1}, {});
+        controller_.observed(seconds_since(started));
+        const auto drafting = Clock::now();
+        draft = drafter_->draft(limit);
+        controller_.drafted(seconds_since(drafting));
+        for (const DraftNode& node : draft.nodes)
+            confidences_.push_back(node.confidence);
+    }
+    const std::size_t count = always_ > 0 ? std::min(always_, confidences_.size())
+                                          : controller_.choose(confidences_, context_, limit);
+    unverified_.reset();
+    if (count == 0 && !draft.empty())
+        unverified_ = draft.nodes[0].token;
+    draft.truncate(count);
+    std::vector<std::int32_t> tokens;
+    for (const DraftNode& node : draft.nodes)
+        tokens.push_back(node.token);
+    verification_.emplace(std::move(draft));
+    return tokens;
+}
+
+void Drafting::passed(double seconds) {
+    controller_.passed(context_, verification_ ? verification_->draft().nodes.size() : 0, seconds);
+    passed_ = true;
+    written_ = 0;
+}
+
+std::int32_t Drafting::next(TargetChoice& target) {
+    if (!verification_)
+        return target.sample(0);
+    const std::int32_t token = verification_->next(target, random_);
+    ++written_;
+    if (unverified_)
+        controller_.scored({confidences_.data(), 1}, *unverified_ == token ? 1 : 0);
+    unverified_.reset();
+    return token;
+}
+
+void Drafting::drop() {
+    if (verification_ && passed_ && written_ > 0) {
+        const std::size_t drafted = verification_->draft().nodes.size();
+        controller_.written(context_, drafted, written_);
+        const std::size_t accepted = verification_->row();
+        // An answer that ends early says nothing about the tokens that it did not reach.
+        const std::size_t seen = verification_->left() ? drafted : accepted;
+        if (drafted > 0)
+            controller_.scored({confidences_.data(), seen}, accepted);
+    }
+    verification_.reset();
+    unverified_.reset();
+    passed_ = false;
+}
+
+void Drafting::forget(std::size_t length) {
+    drop();
+    if (drafter_->observed() > length)
+        drafter_->forget(length);
+}
+
+} // namespace twofold

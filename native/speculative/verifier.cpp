@@ -1,0 +1,93 @@
+// The walk: the target's draw for chosen children, rejection sampling for drawn ones.
+#include "speculative/verifier.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace twofold {
+namespace {
+
+double uniform(std::mt19937_64& random) {
+    return static_cast<double>(random() >> 11) * 0x1.0p-53;
+}
+
+// Scales to a sum of 1; false if nothing is left.
+bool normalise(std::vector<double>& weights) {
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    if (!(sum > 0))
+        return false;
+    for (double& weight : weights)
+        weight /= sum;
+    return true;
+}
+
+std::int32_t draw(const std::vector<double>& chances, std::mt19937_64& random) {
+    double left = uniform(random);
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < chances.size(); ++i) {
+        if (chances[i] <= 0)
+            continue;
+        last = i;
+        left -= chances[i];
+        if (left < 0)
+            break;
+    }
+    return static_cast<std::int32_t>(last);
+}
+
+} // namespace
+
+void Verification::enter(std::optional<std::size_t> node) {
+    if (node)
+        row_ = *node + 1;
+    else
+        left_ = true;
+}
+
+std::int32_t Verification::next(TargetChoice& target, std::mt19937_64& random) {
+    if (const std::vector<float>* proposal = draft_.proposal(row_))
+        return next_sampled(target, *proposal, random);
+    const std::int32_t token = target.sample(row_);
+    std::optional<std::size_t> followed;
+    for (std::size_t i = row_; i < draft_.nodes.size() && !followed; ++i)
+        if (draft_.nodes[i].parent + 1 == static_cast<std::int32_t>(row_) && draft_.nodes[i].token == token)
+            followed = i;
+    enter(followed);
+    return token;
+}
+
+std::int32_t Verification::next_sampled(TargetChoice& target, const std::vector<float>& proposal,
+                                        std::mt19937_64& random) {
+    const std::vector<float> wanted = target.distribution(row_);
+    std::vector<double> p(wanted.begin(), wanted.end());
+    std::vector<double> q(proposal.begin(), proposal.end());
+    q.resize(p.size(), 0.0);
+    if (normalise(p) && normalise(q)) {
+        for (std::size_t i = row_; i < draft_.nodes.size(); ++i) {
+            const DraftNode& node = draft_.nodes[i];
+            const auto token = static_cast<std::size_t>(node.token);
+            if (node.parent + 1 != static_cast<std::int32_t>(row_) || token >= p.size())
+                continue;
+            if (uniform(random) * q[token] < p[token]) {
+                target.accept(node.token);
+                enter(i);
+                return node.token;
+            }
+            std::vector<double> residual(p.size());
+            for (std::size_t x = 0; x < p.size(); ++x)
+                residual[x] = std::max(0.0, p[x] - q[x]);
+            if (normalise(residual)) // else p equals q but for rounding, and p is as good
+                p = std::move(residual);
+            q[token] = 0;
+            if (!normalise(q))
+                break;
+        }
+    }
+    const std::int32_t token = draw(p, random);
+    target.accept(token);
+    enter(std::nullopt);
+    return token;
+}
+
+} // namespace twofold
