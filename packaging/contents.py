@@ -12,6 +12,7 @@ PACKAGES = ("app", "engine", "keyring", "rich._unicode_data")
 LOADED_BY_NAME = [
     "engine._native",
     "llama_cpp",
+    "pyqtgraph",
     "uvicorn.protocols.http.h11_impl",
     "uvicorn.lifespan.on",
 ]

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from app.i18n.catalogue import catalogue
 from engine.paths import demo_model
 from tests.support.accessible import Desktop, wait
 from tests.support.clean_root import HOME, CleanRoot
@@ -154,7 +155,9 @@ def test_install_first_run_answer_odp_answer_close_remove(installed: CleanRoot) 
             first = ask(desktop, root, QUESTION)
             assert "Paris" in first["content"]
             desktop.key("ctrl+3")
-            desktop.click(desktop.find("ODP", "push button", "radio button", "toggle button"))
+            desktop.find(catalogue("en")["prefill.plot"], "filler")  # the plot, not its heading
+            take_picture(screen, ARTEFACTS / "installed-prefill.png")
+            desktop.click(desktop.find("ODP", "check box", "push button", "radio button"))
             desktop.key("ctrl+1")
             second = ask(desktop, root, LONG_QUESTION)
             assert second["path"] == "odp"
