@@ -13,14 +13,16 @@ LOADED_BY_NAME = [
     "engine._native",
     "llama_cpp",
     "pyqtgraph",
+    "PySide6.QtOpenGL",
+    "PySide6.QtOpenGLWidgets",
     "uvicorn.protocols.http.h11_impl",
     "uvicorn.lifespan.on",
 ]
 DATA_OF = ("app", "latex2mathml", "ziamath", "ziafont", "pyqtgraph")
 METADATA_OF = ("twofold", "llama-cpp-python", "keyring", "huggingface-hub")
 EXCLUDED = [
-    "tkinter", "unittest", "pydoc", "pytest", "setuptools", "pip", "IPython", "matplotlib", "scipy",
-    "PySide6.QtQml", "PySide6.QtQuick", "PySide6.QtOpenGL", "PySide6.QtOpenGLWidgets",
+    "tkinter", "unittest", "pytest", "setuptools", "pip", "IPython", "matplotlib", "scipy",
+    "PySide6.QtQml", "PySide6.QtQuick",
     "PySide6.QtTest", "PySide6.QtSql", "PySide6.QtPrintSupport", "PySide6.QtDesigner",
     "llama_cpp.server",
 ]  # fmt: skip
