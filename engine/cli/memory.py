@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.api.memory import MemoryAccount, PrefillerMemory
-from engine.api.plan import KvType
+from engine.cli.options import Context, Kv, Model, Prefiller
 from engine.errors import TwofoldError
 from engine.gguf.validate import validated_model
 from engine.planner.facts import model_facts
@@ -32,14 +32,10 @@ class AccountNotWritten(TwofoldError):
 
 @app.command()
 def memory(
-    model: Annotated[Path, typer.Option("-m", "--model", help="The decoder.")],
-    prefiller: Annotated[
-        Path | None, typer.Option(help="Its prefiller: a file, or a folder of parts.")
-    ] = None,
-    ctx: Annotated[
-        int | None, typer.Option(min=64, help="Context in tokens.", show_default="the model's")
-    ] = None,
-    kv: Annotated[KvType, typer.Option(help="Type of the cached keys and values.")] = "f16",
+    model: Model,
+    prefiller: Prefiller = None,
+    ctx: Context = None,
+    kv: Kv = "f16",
     micro_batch: Annotated[int, typer.Option(min=32, help="Tokens a pass reads.")] = 512,
     gpu_layers: Annotated[
         int, typer.Option(help="So many of the last layers on the device; -1 for all.")

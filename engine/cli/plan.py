@@ -14,6 +14,7 @@ from engine.api.hardware import Profile
 from engine.api.plan import KvType, MemoryKind, Plan
 from engine.api.sentences import memory
 from engine.api.turn import DEFAULT_POLICY, PathSetting, Policy
+from engine.cli.options import Context, Kv, Model, Prefiller
 from engine.errors import TwofoldError
 from engine.gguf.splits import GgufModel
 from engine.gguf.validate import validated_model
@@ -50,14 +51,10 @@ class PlanNotWritten(TwofoldError):
 
 @app.command()
 def plan(
-    model: Annotated[Path, typer.Option("-m", "--model", help="The decoder.")],
-    prefiller: Annotated[
-        Path | None, typer.Option(help="Its prefiller: a file, or a folder of parts.")
-    ] = None,
-    ctx: Annotated[
-        int | None, typer.Option(min=64, help="Context in tokens.", show_default="the model's")
-    ] = None,
-    kv: Annotated[KvType, typer.Option(help="Type of the cached keys and values.")] = "f16",
+    model: Model,
+    prefiller: Prefiller = None,
+    ctx: Context = None,
+    kv: Kv = "f16",
     profile: Annotated[
         Path | None,
         typer.Option(help="Plan for the machine described in this file, not for this one."),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +53,10 @@ def prepare_autocast(types: Iterable[str], threads: int) -> dict[str, int]:
     kernel: str = native().chosen_kernel()
     if kernel == "library":
         return dict.fromkeys(names, NEVER)
-    file = paths.cache_folder() / FILE_NAME
-    key = f"{machine_key()} {kernel} {threads}"
-    known = _read(file)
-    found = known.get(key, {})
-    missing = [name for name in names if name not in found]
-    if missing:
-        found = {**found, **{name: _measure(name, kernel, threads) for name in missing}}
-        _write(file, {**known, key: found})
-    for name in names:
-        native().set_autocast_columns(int(GgmlType[name]), found[name])
-    return {name: found[name] for name in names}
+    columns = _known_or_measured(FILE_NAME, names, kernel, threads, _measure)
+    for name, least in columns.items():
+        native().set_autocast_columns(int(GgmlType[name]), least)
+    return columns
 
 
 def prepare_decode(types: Iterable[str], threads: int) -> dict[str, bool]:
@@ -77,17 +70,30 @@ def prepare_decode(types: Iterable[str], threads: int) -> dict[str, bool]:
         for type_ in DECODE_TYPES
         if type_.name in set(types) and native().has_decode_kernel(int(type_))
     ]
-    file = paths.cache_folder() / _DECODE_FILE_NAME
+    columns = _known_or_measured(_DECODE_FILE_NAME, names, kernel, threads, _measure_decode)
+    taken = {name: least != NEVER for name, least in columns.items()}
+    for name, ours in taken.items():
+        native().set_decode_kernel(int(GgmlType[name]), ours)
+    return taken
+
+
+def _known_or_measured(
+    file_name: str,
+    names: Sequence[str],
+    kernel: str,
+    threads: int,
+    measure: Callable[[str, str, int], int],
+) -> dict[str, int]:
+    """The columns for each type: from the file of what was measured here, or measured and kept."""
+    file = paths.cache_folder() / file_name
     key = f"{machine_key()} {kernel} {threads}"
     known = _read(file)
     found = known.get(key, {})
     missing = [name for name in names if name not in found]
     if missing:
-        found = {**found, **{name: _measure_decode(name, kernel, threads) for name in missing}}
+        found = {**found, **{name: measure(name, kernel, threads) for name in missing}}
         _write(file, {**known, key: found})
-    for name in names:
-        native().set_decode_kernel(int(GgmlType[name]), found[name] != NEVER)
-    return {name: found[name] != NEVER for name in names}
+    return {name: found[name] for name in names}
 
 
 def _measure_decode(name: str, kernel: str, threads: int) -> int:

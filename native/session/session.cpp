@@ -334,7 +334,7 @@ void Session::evaluate(const std::int32_t* tokens, std::uint32_t count, bool all
     take_last_library_error();
     has_logits_ = false;
     output_ = all_logits ? 0 : -1;
-    std::vector<std::int8_t> wanted(count, 1);
+    std::vector<std::int8_t> wanted(all_logits ? count : 0, 1);
     llama_batch batch =
         llama_batch_get_one(const_cast<std::int32_t*>(tokens), static_cast<std::int32_t>(count));
     if (all_logits)

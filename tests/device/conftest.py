@@ -11,7 +11,7 @@ import os
 import pytest
 
 from tests.support.devices import register
-from tests.support.sessions import MakePair, Pair, make_pair
+from tests.support.sessions import MakePair, pairs_in
 
 KIND = os.environ.get("TWOFOLD_TEST_DEVICE")
 collect_ignore_glob = [] if KIND else ["test_*.py"]
@@ -25,11 +25,4 @@ def device_name() -> str:
 
 @pytest.fixture(scope="session")
 def pair_of(tmp_path_factory: pytest.TempPathFactory) -> MakePair:
-    made: dict[str, Pair] = {}
-
-    def make(arch: str) -> Pair:
-        if arch not in made:
-            made[arch] = make_pair(tmp_path_factory.mktemp(arch), arch)
-        return made[arch]
-
-    return make
+    return pairs_in(tmp_path_factory)

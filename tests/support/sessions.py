@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from engine.gguf.splits import open_model
@@ -39,6 +41,16 @@ def make_pair(folder: Path, arch: str, **shape: Any) -> Pair:
     prefiller = folder / f"{arch}-prefiller.gguf"
     build_prefiller(decoder, prefiller, source=source)
     return Pair(decoder, source, prefiller)
+
+
+def pairs_in(folders: pytest.TempPathFactory) -> MakePair:
+    """A pair for each architecture, made when it is first asked for."""
+
+    @cache
+    def make(arch: str) -> Pair:
+        return make_pair(folders.mktemp(arch), arch)
+
+    return make
 
 
 def open_session(

@@ -8,20 +8,13 @@ import pytest
 
 from engine import paths
 from engine.prefiller.build import build_prefiller
-from tests.support.sessions import MakePair, Pair, make_pair
+from tests.support.sessions import MakePair, Pair, make_pair, pairs_in
 
 
 @pytest.fixture(scope="session")
 def pair_of(tmp_path_factory: pytest.TempPathFactory) -> MakePair:
     """A tiny decoder of an architecture and a prefiller from other weights; not to be changed."""
-    made: dict[str, Pair] = {}
-
-    def make(arch: str) -> Pair:
-        if arch not in made:
-            made[arch] = make_pair(tmp_path_factory.mktemp(arch), arch)
-        return made[arch]
-
-    return make
+    return pairs_in(tmp_path_factory)
 
 
 @pytest.fixture
