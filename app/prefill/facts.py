@@ -110,7 +110,8 @@ def path_sentence(setting: PathSetting, auto: Plan, chosen: Plan, disk_gbps: flo
     if setting == "auto":
         if auto.mode == "decoder":
             # The router then weighs autocast, which only a measurement can tell of.
-            key = "prefill.auto_decoder" if auto.prefiller else "prefill.auto_alone"
+            alone = any(remark.code == "plan.no_prefiller" for remark in auto.reasons)
+            key = "prefill.auto_alone" if alone else "prefill.auto_decoder"
             return tr(key, tokens=tokens, time=_time(auto, "decoder"))
         return tr(
             "prefill.auto_other",

@@ -22,6 +22,7 @@ from app.theme import motion
 from engine.api.engine import CardMemory, EngineState, MemoryReport, MemoryUse, RequestProgress
 from engine.api.failure import Failure
 from engine.api.hardware import Profile
+from engine.api.plan import Remark
 from engine.api.turn import PathSetting
 from tests.support.fake_engine import FakeEngine, progress
 
@@ -249,7 +250,12 @@ def test_every_path_has_a_sentence_with_numbers_in_both_languages(
 
 def test_without_a_prefiller_auto_says_that_it_may_take_autocast() -> None:
     """As the router does."""
-    plan = sample_plan("auto").plan.model_copy(update={"prefiller": None, "mode": "decoder"})
+    why = Remark(code="plan.no_prefiller", sentence="There is none.")
+    plan = sample_plan("auto").plan.model_copy(
+        update={"prefiller": None, "mode": "decoder", "reasons": (why,)}
+    )
     assert "Auto takes Autocast" in path_sentence("auto", plan, plan, 5.1)
-    paired = plan.model_copy(update={"prefiller": "a prefiller"})
+    paired = plan.model_copy(update={"prefiller": "a prefiller", "reasons": ()})
     assert "Autocast" not in path_sentence("auto", paired, paired, 5.1)
+    left_out = plan.model_copy(update={"reasons": ()})  # a prefiller that would not be faster
+    assert "Autocast" not in path_sentence("auto", left_out, left_out, 5.1)
