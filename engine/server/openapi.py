@@ -78,7 +78,8 @@ class _Schemas:
             "contentMediaType": _JSON,
             "contentSchema": self._schema(data, "serialization"),
         }
-        return {"type": "object", "properties": {"data": text}, "required": ["data"]}
+        either = {"anyOf": [text, {"const": "[DONE]"}]}
+        return {"type": "object", "properties": {"data": either}, "required": ["data"]}
 
     def _schema(self, model: Any, mode: JsonSchemaMode) -> JsonSchemaValue:
         schema = TypeAdapter[Any](model).json_schema(mode=mode, ref_template=_REFERENCE)
