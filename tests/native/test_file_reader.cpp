@@ -360,12 +360,14 @@ TEST_CASE("cancelling at random moments never leaves a write behind") {
 
 TEST_CASE("a reader that goes drops what it has not served and joins its threads") {
     const ScratchFile file(64 * page);
-    AlignedMemory memory(64 * page);
+    constexpr std::size_t jobs = 8; // each into memory of its own, as the reader asks
+    AlignedMemory memory(jobs * 64 * page);
     for (int i = 0; i < 50; ++i) {
         {
             FileReader reader({file.path()}, {.request_bytes = page});
-            for (int j = 0; j < 8; ++j) {
-                (void) reader.submit({{.offset = 0, .size = 64 * page, .dst = memory.data()}});
+            for (std::size_t job = 0; job < jobs; ++job) {
+                std::byte* dst = memory.data() + job * 64 * page;
+                (void) reader.submit({{.offset = 0, .size = 64 * page, .dst = dst}});
             }
         }
         memory.fill();
