@@ -1,7 +1,8 @@
-// Binds kernels/choice.h and hook/product_hook.h.
+// Binds kernels/choice.h, hook/product_hook.h and the benches of the hook.
 #include "bindings.h"
 #include "dot/row_dot.h"
 #include "error.h"
+#include "hook/attention_bench.h"
 #include "hook/product_bench.h"
 #include "hook/product_hook.h"
 #include "kernels/choice.h"
@@ -19,6 +20,15 @@ namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace twofold::bindings {
+namespace {
+
+nb::ndarray<nb::numpy, float, nb::ndim<1>> float_array(std::vector<float> values) {
+    auto* held = new std::vector<float>(std::move(values));
+    nb::capsule owner(held, [](void* data) noexcept { delete static_cast<std::vector<float>*>(data); });
+    return {held->data(), {held->size()}, owner};
+}
+
+} // namespace
 
 void bind_kernels(nb::module_& m) {
     m.def(
@@ -52,6 +62,10 @@ void bind_kernels(nb::module_& m) {
     m.def("kernel_products", &kernel_products, "Products that kernels of ours computed in this process.");
     m.def("set_autocast_columns", &set_autocast_columns, "type"_a, "columns"_a,
           "Autocast multiplies weights of a ggml type from that many columns on; 0: never.");
+    m.def("set_attention_tokens", &set_attention_tokens, "tokens"_a,
+          "Prompts' attention is computed in tiles in passes of that many tokens on; 0: never.");
+    m.def("kernel_attentions", &kernel_attentions,
+          "Attentions that kernels of ours computed in this process.");
     nb::enum_<DecodeActivations>(m, "DecodeActivations")
         .value("library", DecodeActivations::library)
         .value("four_bits", DecodeActivations::four_bits)
@@ -84,23 +98,38 @@ void bind_kernels(nb::module_& m) {
         .def_static("peak", &ProductBench::peak, "kernel"_a, release(),
                     "Operations a second of a kernel's instruction on registers, one thread.")
         .def(
-            "results",
-            [](const ProductBench& bench) {
-                auto* values = new std::vector<float>(bench.results());
-                nb::capsule owner(values,
-                                  [](void* data) noexcept { delete static_cast<std::vector<float>*>(data); });
-                return nb::ndarray<nb::numpy, float, nb::ndim<1>>(values->data(), {values->size()}, owner);
-            },
+            "results", [](const ProductBench& bench) { return float_array(bench.results()); },
             "The last product's results, float32, m x n values.");
+    nb::class_<AttentionBench>(m, "AttentionBench", "Times one attention as the CPU backend computes it.")
+        .def(
+            "__init__",
+            [](AttentionBench* self, std::int64_t tokens, std::int64_t cached, std::int64_t heads,
+               std::int64_t key_heads, std::int64_t key_size, std::int64_t value_size, int type,
+               int threads) {
+                new (self) AttentionBench({.tokens = tokens,
+                                           .cached = cached,
+                                           .heads = heads,
+                                           .key_heads = key_heads,
+                                           .key_size = key_size,
+                                           .value_size = value_size,
+                                           .type = type},
+                                          threads);
+            },
+            "tokens"_a, "cached"_a, "heads"_a, "key_heads"_a, "key_size"_a, "value_size"_a, "type"_a,
+            "threads"_a)
+        .def("library", &AttentionBench::library, release(), "Seconds by the library.")
+        .def("ours", &AttentionBench::ours, "kernel"_a, release(), "Seconds by a kernel of ours.")
+        .def_prop_ro("operations", &AttentionBench::operations)
+        .def(
+            "results", [](const AttentionBench& bench) { return float_array(bench.results()); },
+            "The last results, float32, tokens x heads x value_size values.");
     m.def(
         "decode_weights",
         [](int type, const Bytes& weights, std::size_t count, bool fast) {
             const FloatConverter convert = fast ? fast_converter(type) : float_converter(type);
-            auto* values = new std::vector<float>(count);
-            convert(weights.data(), values->data(), static_cast<std::int64_t>(count));
-            nb::capsule owner(values,
-                              [](void* data) noexcept { delete static_cast<std::vector<float>*>(data); });
-            return nb::ndarray<nb::numpy, float, nb::ndim<1>>(values->data(), {values->size()}, owner);
+            std::vector<float> values(count);
+            convert(weights.data(), values.data(), static_cast<std::int64_t>(count));
+            return float_array(std::move(values));
         },
         "type"_a, "weights"_a, "count"_a, "fast"_a,
         "`count` weights as float32, by our conversion or the library's.");

@@ -2,7 +2,7 @@
 #include "hook/product_bench.h"
 
 #include "error.h"
-#include "hook/cpu_backend.h"
+#include "hook/bench_graph.h"
 #include "hook/product_hook.h"
 #include "kernels/choice.h"
 
@@ -10,32 +10,11 @@
 #include <ggml-backend.h>
 #include <ggml.h>
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
-#include <random>
 
 namespace twofold {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-struct FreeContext {
-    void operator()(ggml_context* context) const noexcept { ggml_free(context); }
-};
-struct FreeBuffer {
-    void operator()(ggml_backend_buffer_t buffer) const noexcept { ggml_backend_buffer_free(buffer); }
-};
-struct FreeBackend {
-    void operator()(ggml_backend_t backend) const noexcept { ggml_backend_free(backend); }
-};
-using Context = std::unique_ptr<ggml_context, FreeContext>;
-using Buffer = std::unique_ptr<ggml_backend_buffer, FreeBuffer>;
-
-Context make_context() {
-    constexpr std::size_t nodes = 8;
-    return Context(ggml_init({ggml_tensor_overhead() * nodes + ggml_graph_overhead(), nullptr, true}));
-}
 
 std::vector<ggml_backend_buffer_type_t> buffer_types(ggml_backend_dev_t device) {
     std::vector<ggml_backend_buffer_type_t> found{ggml_backend_dev_buffer_type(device)};
@@ -44,14 +23,6 @@ std::vector<ggml_backend_buffer_type_t> buffer_types(ggml_backend_dev_t device) 
     for (ggml_backend_buffer_type_t* type = list ? list(device) : nullptr; type && *type; ++type)
         found.push_back(*type);
     return found;
-}
-
-const Kernel& kernel_named(const std::string& name) {
-    for (const Kernel* kernel : usable_kernels()) {
-        if (name == kernel->name)
-            return *kernel;
-    }
-    throw Error("kernel.unknown", {{"wanted", name}, {"usable", kernel_names()}});
 }
 
 // Weights in one kind of memory, and the product with them.
@@ -68,17 +39,13 @@ struct Placed {
 } // namespace
 
 struct ProductBench::State {
-    std::unique_ptr<ggml_backend, FreeBackend> backend;
+    Backend backend;
     std::vector<Placed> placed;
     Placed* last = nullptr;
 
     double compute(Placed& one) {
         last = &one;
-        const auto start = Clock::now();
-        if (ggml_backend_graph_compute(backend.get(), one.graph) != GGML_STATUS_SUCCESS)
-            throw Error("session.evaluation_failed",
-                        {{"result", std::int64_t{-1}}, {"why", std::string("the product failed")}});
-        return std::chrono::duration<double>(Clock::now() - start).count();
+        return seconds_of(backend, one.graph);
     }
 };
 
@@ -93,20 +60,15 @@ ProductBench::ProductBench(int type, std::int64_t m, std::int64_t n, std::int64_
         bytes != ggml_row_size(ggml_type_of, k) * static_cast<std::size_t>(n))
         throw Error("weights.wrong_size", {{"count", n * k}, {"bytes", static_cast<std::int64_t>(bytes)}});
     ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-    state_->backend.reset(ggml_backend_dev_init(device, nullptr));
-    set_cpu_threads(state_->backend.get(), threads);
+    state_->backend = make_cpu_backend(threads);
 
-    std::vector<float> rows(static_cast<std::size_t>(m * k));
-    // The same operands each time.
-    std::mt19937 random(1); // NOLINT(bugprone-random-generator-seed)
-    std::normal_distribution<float> normal;
-    std::ranges::generate(rows, [&] { return normal(random); });
+    const std::vector<float> rows = normal_values(m * k, 1);
 
     for (ggml_backend_buffer_type_t memory : buffer_types(device)) {
         Placed one{.name = ggml_backend_buft_name(memory),
-                   .weight_context = make_context(),
+                   .weight_context = make_graph_context(),
                    .weight_buffer = nullptr,
-                   .context = make_context(),
+                   .context = make_graph_context(),
                    .buffer = nullptr};
         ggml_tensor* held = ggml_new_tensor_2d(one.weight_context.get(), ggml_type_of, k, n);
         one.weight_buffer.reset(ggml_backend_alloc_ctx_tensors_from_buft(one.weight_context.get(), memory));
@@ -120,8 +82,7 @@ ProductBench::ProductBench(int type, std::int64_t m, std::int64_t n, std::int64_
         ggml_backend_buffer_set_usage(one.weight_buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
         ggml_backend_tensor_set(held, weights, 0, bytes);
         ggml_backend_tensor_set(given, rows.data(), 0, rows.size() * sizeof(float));
-        one.graph = ggml_new_graph(one.context.get());
-        ggml_build_forward_expand(one.graph, one.product);
+        one.graph = graph_of(one.context.get(), one.product);
         state_->placed.push_back(std::move(one));
     }
     if (state_->placed.empty())
@@ -159,9 +120,9 @@ double ProductBench::peak(const std::string& name) {
     constexpr std::int64_t rounds = 20'000;
     if (kernel.begin)
         kernel.begin();
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     const double operations = kernel.spin(rounds);
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (kernel.end)
         kernel.end();
     return operations / seconds;
@@ -170,10 +131,7 @@ double ProductBench::peak(const std::string& name) {
 std::vector<float> ProductBench::results() const {
     if (!state_->last)
         return {};
-    ggml_tensor* product = state_->last->product;
-    std::vector<float> values(static_cast<std::size_t>(ggml_nelements(product)));
-    ggml_backend_tensor_get(product, values.data(), 0, values.size() * sizeof(float));
-    return values;
+    return values_of(state_->last->product);
 }
 
 } // namespace twofold

@@ -4,7 +4,9 @@
 #include "dot/prepared.h"
 #include "dot/row_dot.h"
 #include "error.h"
+#include "hook/attention_op.h"
 #include "hook/cpu_backend.h"
+#include "hook/tensor_memory.h"
 #include "kernels/choice.h"
 #include "kernels/nvfp4_decode.h"
 #include "kernels/product.h"
@@ -28,6 +30,9 @@ std::atomic<const Kernel*> installed{nullptr};
 std::atomic<std::int64_t> products{0};
 std::atomic<int> autocasts{0}; // how many are under way
 std::atomic<int> four_bits{0}; // the same of FourBitActivations
+std::atomic<int> tiled_attentions{0};
+std::atomic<std::int64_t> attentions{0};
+std::atomic<std::int64_t> least_tokens{0}; // 0: never
 
 std::array<std::atomic<std::int64_t>, GGML_TYPE_COUNT> least_columns{}; // 0: never
 
@@ -44,16 +49,6 @@ std::int64_t row_count(const ggml_tensor* tensor) {
 // Rows of src1 that meet one matrix of src0.
 std::int64_t rows_of_matrix(const ggml_tensor* op) {
     return row_count(op->src[1]) / (op->src[0]->ne[2] * op->src[0]->ne[3]);
-}
-
-ggml_backend_buffer_t buffer_of(const ggml_tensor* tensor) {
-    return tensor->view_src ? tensor->view_src->buffer : tensor->buffer;
-}
-
-// In ordinary memory, as the file has them: not repacked for some kernel of the library.
-bool plain(const ggml_tensor* tensor) {
-    ggml_backend_buffer_t buffer = buffer_of(tensor);
-    return !buffer || ggml_backend_buffer_is_host(buffer);
 }
 
 bool is_weight(const ggml_tensor* tensor) {
@@ -96,7 +91,7 @@ bool ours(const ggml_tensor* op) {
     const ggml_tensor* weights = op->src[0];
     const ggml_tensor* rows = op->src[1];
     return rows->type == GGML_TYPE_F32 && op->type == GGML_TYPE_F32 &&
-           (dot_of(op) || takes(weights, rows->ne[1])) && plain(weights) &&
+           (dot_of(op) || takes(weights, rows->ne[1])) && in_plain_memory(weights) &&
            weights->nb[0] == ggml_type_size(weights->type) && rows->nb[0] == sizeof(float) &&
            op->nb[0] == sizeof(float);
 }
@@ -215,15 +210,26 @@ class ProductTraits : public ggml::cpu::tensor_traits {
     }
 };
 
+// Whether a kernel of ours computes this attention.
+bool attends(const ggml_tensor* op) {
+    if (!is_attention(op) || rule == Rule::never)
+        return false;
+    const std::int64_t least = least_tokens;
+    return rule == Rule::always || (tiled_attentions > 0 && least > 0 && op->src[0]->ne[1] >= least);
+}
+
 class ProductHook : public ggml::cpu::extra_buffer_type {
   public:
     bool supports_op(ggml_backend_dev_t /*device*/, const ggml_tensor* /*op*/) override { return false; }
     ggml::cpu::tensor_traits* get_tensor_traits(const ggml_tensor* op) override {
-        return ours(op) ? &traits_ : nullptr;
+        if (ours(op))
+            return &traits_;
+        return attends(op) ? &attention_ : nullptr;
     }
 
   private:
     ProductTraits traits_;
+    AttentionTraits attention_{installed_kernel, *backend, attentions};
 };
 
 void install() {
@@ -257,6 +263,22 @@ const Kernel* installed_kernel() {
 
 std::int64_t kernel_products() {
     return products;
+}
+
+std::int64_t kernel_attentions() {
+    return attentions;
+}
+
+TiledAttention::TiledAttention() {
+    ++tiled_attentions;
+}
+
+TiledAttention::~TiledAttention() {
+    --tiled_attentions;
+}
+
+void set_attention_tokens(std::int64_t tokens) {
+    least_tokens = tokens;
 }
 
 Autocast::Autocast() {
@@ -298,7 +320,7 @@ std::int64_t autocast_columns(int type) {
 
 bool autocast_takes(const ggml_tensor* weights, std::int64_t columns) {
     return installed && weights->type != GGML_TYPE_NVFP4 && columns >= autocast_columns(weights->type) &&
-           coarse(weights->type) && is_weight(weights) && plain(weights);
+           coarse(weights->type) && is_weight(weights) && in_plain_memory(weights);
 }
 
 ForcedProducts::ForcedProducts(const Kernel* kernel) : before_(installed) {

@@ -1,7 +1,7 @@
-// Puts the engine's kernels into the unmodified library's CPU backend, for matrix products that it has no
-// fast kernel for. They run on the library's own threads and in its work memory.
+// Puts the engine's kernels into the unmodified library's CPU backend, for matrix products and attention that
+// it has no fast kernel for. They run on the library's own threads and in its work memory.
 //
-// This file and cpu_backend.cpp alone use the CPU backend's private headers.
+// Nothing outside this folder uses the CPU backend's private headers.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +44,22 @@ std::int64_t autocast_columns(int type);
 bool autocast_takes(const ggml_tensor* weights, std::int64_t columns);
 inline constexpr std::int64_t never = std::int64_t{1} << 62;
 
+// While one exists, the attention of passes with at least set_attention_tokens() tokens is computed in tiles.
+class TiledAttention {
+  public:
+    TiledAttention();
+    ~TiledAttention();
+    TiledAttention(const TiledAttention&) = delete;
+    TiledAttention& operator=(const TiledAttention&) = delete;
+};
+
+// The fewest tokens of a pass from which tiles are faster for the loaded model's heads; 0, as at first:
+// never. Measure them.
+void set_attention_tokens(std::int64_t tokens);
+
+// How many attentions a kernel of ours has computed in this process.
+std::int64_t kernel_attentions();
+
 // While one exists, activations that meet NVFP4 weights in a kernel of ours are rounded to four bits.
 class FourBitActivations {
   public:
@@ -65,7 +81,7 @@ void set_decode_activations(std::optional<DecodeActivations> kind);
 // For measurements: who multiplies while one exists, whatever the rules above say.
 class ForcedProducts {
   public:
-    // `kernel` multiplies all weights in ordinary memory; null: the library multiplies all.
+    // `kernel` multiplies all weights in ordinary memory and computes attention; null: the library does all.
     explicit ForcedProducts(const Kernel* kernel);
     ~ForcedProducts();
     ForcedProducts(const ForcedProducts&) = delete;

@@ -43,6 +43,25 @@ void pack_weight_pairs(const float* weights, std::int64_t stride, std::int64_t k
     }
 }
 
+void pack_column_pairs(const float* weights, std::int64_t stride, std::int64_t k, void* panel) {
+    auto* out = static_cast<std::uint16_t*>(panel);
+    for (std::int64_t first = 0; first < k; first += pair_depth) {
+        for (std::int64_t half = 0; half < 2; ++half) {
+            const float* from = weights + first * stride + half * lanes;
+            for (int pair = 0; pair < 16; ++pair) {
+                // Rounded, the pair's first values are in the low halves and its second ones in the high.
+                const __m512i both =
+                    (__m512i) _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + (2 * pair + 1) * stride),
+                                                  _mm512_loadu_ps(from + 2 * pair * stride));
+                const __m512i evens = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(both));
+                const __m512i odds = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(both, 1));
+                _mm512_store_si512(out + pair * 32, _mm512_or_si512(evens, _mm512_slli_epi32(odds, 16)));
+            }
+            out += half_tile;
+        }
+    }
+}
+
 void pack_nvfp4_pairs(const std::uint8_t* rows, std::size_t stride, std::int64_t count, std::int64_t k,
                       void* panel) {
     for (std::int64_t half = 0; half < 2; ++half) {

@@ -1,7 +1,8 @@
 // The inner loops of a matrix product on one instruction set; each kernel_*.cpp holds one.
 //
 // All compute the same: BF16-rounded activations times BF16 weights, summed in FP32. They differ in the
-// instruction set, in how operands are packed for it, and so in the order of the additions.
+// instruction set, in how operands are packed for it, and so in the order of the additions. In K, packed
+// operands are in order: what was packed for `depth` values more follows what was packed before.
 //
 // A kernel_*.cpp is compiled for its instruction set alone: it must not include headers whose inline
 // functions other files share, or the linker may hand those a version that this processor cannot run.
@@ -34,11 +35,20 @@ struct Kernel {
     // columns of the panel beyond `count` are undefined. Null: convert to FP32 and pack_weights().
     void (*pack_nvfp4)(const std::uint8_t* rows, std::size_t stride, std::int64_t count, std::int64_t k,
                        void* panel);
+    // As pack_weights(), of weights with K outermost, `stride` values from one k to the next; `k` is a
+    // multiple of depth.
+    void (*pack_columns)(const float* weights, std::int64_t stride, std::int64_t k, void* panel);
     // out[row][column] = sums[row][column] + the sum over k, for a whole tile of strip x panel values, of
     // which the first `used` rows need to be right. `sums` has rows of `panel` values and may be null, for
     // zeros, or `out`; rows of `out` are `out_stride` values apart. `k` is a multiple of depth.
     void (*multiply)(const void* strip, const void* panel, std::int64_t k, std::int64_t used,
                      const float* sums, float* out, std::int64_t out_stride);
+
+    // A row of attention's scores; `count` is a multiple of panel. scale_scores() makes each score x into
+    // softcap * tanh(scale * x), or scale * x where softcap is 0, plus its bias, where there is one, and
+    // returns the largest; exponentiate() makes it into e^(x - largest) and returns their sum.
+    float (*scale_scores)(float* scores, const float* bias, std::int64_t count, float scale, float softcap);
+    float (*exponentiate)(float* scores, std::int64_t count, float largest);
 
     // Runs the multiplying instruction `rounds` times on registers alone and returns the floating-point
     // operations that took: what no product can be faster than. Between begin() and end().

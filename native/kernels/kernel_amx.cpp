@@ -1,6 +1,7 @@
 // BF16 products on AMX tiles: two by two accumulators of 16 x 16.
 #include "kernels/avx512_bf16_pack.h"
 #include "kernels/kernel.h"
+#include "kernels/softmax.h"
 
 namespace twofold {
 namespace {
@@ -120,7 +121,10 @@ const Kernel kernel_amx = {
     .pack_rows = pack_rows,
     .pack_weights = pack_weight_pairs,
     .pack_nvfp4 = pack_nvfp4_pairs,
+    .pack_columns = pack_column_pairs,
     .multiply = multiply,
+    .scale_scores = scale_scores,
+    .exponentiate = exponentiate,
     .spin = spin,
 };
 

@@ -1,5 +1,6 @@
 // FP32 products of BF16-rounded operands on AVX2 with FMA: 6 rows by 16 columns of accumulators.
 #include "kernels/kernel.h"
+#include "kernels/softmax.h"
 
 #include <immintrin.h>
 
@@ -84,6 +85,14 @@ void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, voi
             for (int i = 0; i < lanes; ++i)
                 _mm256_store_ps(out + (first + i) * panel + half * lanes, block[i]);
         }
+    }
+}
+
+void pack_columns(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
+    auto* out = static_cast<float*>(packed);
+    for (std::int64_t i = 0; i < k; ++i) {
+        for (std::int64_t half = 0; half < panel; half += lanes)
+            _mm256_store_ps(out + i * panel + half, round_8(weights + i * stride + half, lanes));
     }
 }
 
@@ -200,7 +209,10 @@ const Kernel kernel_avx2 = {
     .pack_rows = pack_rows,
     .pack_weights = pack_weights,
     .pack_nvfp4 = pack_nvfp4,
+    .pack_columns = pack_columns,
     .multiply = multiply,
+    .scale_scores = scale_scores,
+    .exponentiate = exponentiate,
     .spin = spin,
 };
 

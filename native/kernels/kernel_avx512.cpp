@@ -1,6 +1,7 @@
 // FP32 products of BF16-rounded operands on AVX-512: 14 rows by 32 columns of accumulators.
 #include "kernels/avx512_pack.h"
 #include "kernels/kernel.h"
+#include "kernels/softmax.h"
 
 namespace twofold {
 namespace {
@@ -51,6 +52,14 @@ void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, voi
             for (int i = 0; i < lanes; ++i)
                 _mm512_store_si512(out + (first + i) * panel + half * lanes, block[i]);
         }
+    }
+}
+
+void pack_columns(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
+    auto* out = static_cast<float*>(packed);
+    for (std::int64_t i = 0; i < k; ++i) {
+        for (std::int64_t half = 0; half < panel; half += lanes)
+            _mm512_store_si512(out + i * panel + half, round_16(weights + i * stride + half, lanes));
     }
 }
 
@@ -132,7 +141,10 @@ const Kernel kernel_avx512 = {
     .pack_rows = pack_rows,
     .pack_weights = pack_weights,
     .pack_nvfp4 = pack_nvfp4,
+    .pack_columns = pack_columns,
     .multiply = multiply,
+    .scale_scores = scale_scores,
+    .exponentiate = exponentiate,
     .spin = spin,
 };
 

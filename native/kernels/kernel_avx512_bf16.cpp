@@ -1,6 +1,7 @@
 // BF16 products in pairs along K (VDPBF16PS): 14 rows by 32 columns of accumulators.
 #include "kernels/avx512_bf16_pack.h"
 #include "kernels/kernel.h"
+#include "kernels/softmax.h"
 
 namespace twofold {
 namespace {
@@ -89,7 +90,10 @@ const Kernel kernel_avx512_bf16 = {
     .pack_rows = pack_rows,
     .pack_weights = pack_weight_pairs,
     .pack_nvfp4 = pack_nvfp4_pairs,
+    .pack_columns = pack_column_pairs,
     .multiply = multiply,
+    .scale_scores = scale_scores,
+    .exponentiate = exponentiate,
     .spin = spin,
 };
 

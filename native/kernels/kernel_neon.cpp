@@ -1,6 +1,7 @@
 // FP32 products of BF16-rounded operands on NEON: 8 rows by 8 columns of accumulators.
 #include "kernels/bf16.h"
 #include "kernels/kernel.h"
+#include "kernels/softmax.h"
 
 #include <arm_neon.h>
 
@@ -24,6 +25,14 @@ void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, voi
     for (std::int64_t row = 0; row < panel; ++row) {
         for (std::int64_t i = 0; i < k; ++i)
             out[i * panel + row] = round_to_bf16(weights[row * stride + i]);
+    }
+}
+
+void pack_columns(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
+    auto* out = static_cast<float*>(packed);
+    for (std::int64_t i = 0; i < k; ++i) {
+        for (std::int64_t row = 0; row < panel; ++row)
+            out[i * panel + row] = round_to_bf16(weights[i * stride + row]);
     }
 }
 
@@ -82,7 +91,10 @@ const Kernel kernel_neon = {
     .pack_rows = pack_rows,
     .pack_weights = pack_weights,
     .pack_nvfp4 = nullptr,
+    .pack_columns = pack_columns,
     .multiply = multiply,
+    .scale_scores = scale_scores,
+    .exponentiate = exponentiate,
     .spin = spin,
 };
 

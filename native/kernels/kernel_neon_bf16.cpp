@@ -1,6 +1,7 @@
 // BF16 products on Arm (BFMMLA): 8 rows by 8 columns, as 4 by 4 accumulators of 2 x 2.
 #include "kernels/bf16.h"
 #include "kernels/kernel.h"
+#include "kernels/softmax.h"
 
 #include <arm_neon.h>
 
@@ -36,6 +37,14 @@ void pack_rows(const float* const* rows, std::int64_t count, std::int64_t k, voi
 void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
     for (std::int64_t row = 0; row < panel; ++row)
         pack_row(weights + row * stride, k, static_cast<std::uint16_t*>(packed) + row * depth);
+}
+
+void pack_columns(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
+    auto* out = static_cast<std::uint16_t*>(packed);
+    for (std::int64_t i = 0; i < k; ++i) {
+        for (std::int64_t row = 0; row < panel; ++row)
+            out[i / depth * depth * panel + row * depth + i % depth] = bf16_bits(weights[i * stride + row]);
+    }
 }
 
 void multiply(const void* packed_rows, const void* packed, std::int64_t k, std::int64_t /*used*/,
@@ -107,7 +116,10 @@ const Kernel kernel_neon_bf16 = {
     .pack_rows = pack_rows,
     .pack_weights = pack_weights,
     .pack_nvfp4 = nullptr,
+    .pack_columns = pack_columns,
     .multiply = multiply,
+    .scale_scores = scale_scores,
+    .exponentiate = exponentiate,
     .spin = spin,
 };
 

@@ -370,6 +370,9 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
     if (autocast && !report.used_prefiller)
         autocasting.emplace();
     report.used_autocast = autocasting.has_value();
+    std::optional<TiledAttention> tiled;
+    if (report.used_prefiller || report.used_autocast)
+        tiled.emplace();
     std::optional<FourBitActivations> rounding;
     if (four_bits_)
         rounding.emplace();
@@ -453,8 +456,11 @@ std::vector<double> Session::losses(const std::vector<std::int32_t>& tokens, boo
         throw Error("context.failed",
                     {{"n_ctx", static_cast<std::int64_t>(count)}, {"why", take_last_library_error()}});
     std::optional<Autocast> autocasting;
-    if (autocast)
+    std::optional<TiledAttention> tiled;
+    if (autocast) {
         autocasting.emplace();
+        tiled.emplace();
+    }
     struct FreeBatch {
         llama_batch batch;
         ~FreeBatch() { llama_batch_free(batch); }
