@@ -156,7 +156,7 @@ def _arm_checks(context: Context) -> list[Check]:
         "--log-level=WARNING",
         *([f"-DTWOFOLD_DOCTEST={header}"] if header.exists() else []),
     ]
-    targets = ["kernels_test_product", "kernels_test_self_check"]
+    targets = ["kernels_test_product", "kernels_test_attention", "kernels_test_self_check"]
     jobs = str(job_count())
     commands: list[list[str | Path]] = [
         configure,

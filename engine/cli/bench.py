@@ -27,6 +27,7 @@ from engine.bench.accuracy import (
     measure_activations,
     measure_perplexity,
 )
+from engine.bench.attention import AttentionRow, measure_attention
 from engine.bench.decode import DecodeRow, Method, measure_decode
 from engine.bench.disk import DEFAULT_BLOCK_BYTES, DEFAULT_IN_FLIGHT, measure_disk
 from engine.bench.drafts import DraftRow, DraftTask, measure_drafts
@@ -318,6 +319,54 @@ def matmul(
 
 
 @app.command()
+def attention(
+    tokens: Annotated[
+        str, typer.Option(help="Tokens that are read at once, with commas between.")
+    ] = "32,512",
+    cached: Annotated[
+        str, typer.Option(help="Tokens that they attend to, with commas between.")
+    ] = "512,2048,8192",
+    heads: Annotated[int, typer.Option(min=1, help="Heads of queries.")] = 16,
+    key_heads: Annotated[int, typer.Option(min=1, help="Heads of keys and values.")] = 8,
+    head_size: Annotated[int, typer.Option(min=1, help="Values of a head.")] = 128,
+    type_: Annotated[str, typer.Option("--type", help="Of keys and values.")] = "f16",
+    threads: Annotated[str, typer.Option(help="Numbers of threads, with commas.")] = "1",
+    repeat: Repeat = 5,
+    kernel: Annotated[
+        str | None, typer.Option(help="One of ours. Default: this processor's fastest.")
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """A prompt's attention by Twofold's kernels, against the library's and the peak."""
+    with _bar() as progress:
+        task = progress.add_task("measuring", total=None)
+
+        def on_row(done: int, total: int, row: AttentionRow) -> None:
+            progress.update(task, completed=done, total=total)
+            what = f"{row.tokens} of {row.cached} tokens, {row.threads} threads"
+            progress.console.print(
+                f"{done} of {total}: {what}: {row.of_peak:.0%} of peak", highlight=False
+            )
+
+        rows = measure_attention(
+            type_,
+            _lengths(tokens),
+            _lengths(cached),
+            heads,
+            key_heads,
+            head_size,
+            _lengths(threads),
+            repeat=repeat,
+            kernel=kernel,
+            on_row=on_row,
+        )
+    if not rows:
+        raise typer.BadParameter("--cached must be --tokens at least")
+    _write(json_file, rows)
+    Console().print(_attention_table(rows))
+
+
+@app.command()
 def activations(
     model: Model,
     tokens: Annotated[int, typer.Option(min=64, help="Tokens of a text that ships.")] = 256,
@@ -527,6 +576,30 @@ def _matmul_table(rows: Sequence[MatmulRow]) -> Table:
             str(row.m),
             str(row.threads),
             f"{2e-9 * row.m * row.n * row.k / row.tflops:.2f}",
+            f"{row.tflops:.3f}",
+            f"{row.peak_tflops:.2f}",
+            f"{row.of_peak:.3f}",
+            f"{row.library_tflops:.3f}",
+            f"{row.speedup:.2f}",
+        )
+    return table
+
+
+def _attention_table(rows: Sequence[AttentionRow]) -> Table:
+    first = rows[0]
+    caption = (
+        f"Medians of {len(first.seconds)}; {first.heads} heads, {first.key_heads} of keys, "
+        f"{first.head_size} values each, {first.type}, by {first.kernel}. TFLOP/s."
+    )
+    table = _table("Attention", caption)
+    titles = ("tokens", "cached", "threads", "ours", "peak", "of peak", "library", "speedup")
+    for title in titles:
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(
+            str(row.tokens),
+            str(row.cached),
+            str(row.threads),
             f"{row.tflops:.3f}",
             f"{row.peak_tflops:.2f}",
             f"{row.of_peak:.3f}",

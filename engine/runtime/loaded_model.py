@@ -13,6 +13,7 @@ from engine.api.turn import DraftReport, Path, PathSetting
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
 from engine.errors import NativeError, TwofoldError
 from engine.gguf.splits import GgufModel
+from engine.kernels.attention import attention_tokens
 from engine.kernels.autocast import prepare_autocast, prepare_decode
 from engine.kernels.check import use_checked_kernel
 from engine.native import native
@@ -104,6 +105,7 @@ class LoadedModel:
         prepare_decode(self.weight_types, self.settings.threads)
         self._session: Any = self._open_session(on_load)
         self._autocast_known = False
+        self._attention_known = False
         self._always_drafted = 0
         self._kept: int | None = None  # blocks of the attached prefiller that stay in memory
         self._router = Router(
@@ -241,6 +243,13 @@ class LoadedModel:
             self._autocast_known = True
         return self._session.autocast_share(tokens)
 
+    def _prepare_attention(self) -> None:
+        """Measures the attention of the model's heads before the first prompt that needs it."""
+        if not self._attention_known:
+            heads, threads = self._session.attention_heads, self.settings.threads
+            self._session.set_attention_tokens(attention_tokens(heads, threads))
+            self._attention_known = True
+
     @property
     def weight_types(self) -> set[str]:
         """Of the blocks' matrices."""
@@ -365,6 +374,8 @@ class LoadedModel:
         try:
             # A short tail is read by the decoder, with whatever is attached left as it is.
             self._attach(chosen.path, chosen.kept, loading)
+            if chosen.path != "decoder":
+                self._prepare_attention()
             done = self._session.prefill(
                 tokens, with_prefiller, progress, autocast=chosen.path == "autocast"
             )
@@ -457,6 +468,8 @@ class LoadedModel:
         """
         self._session.reset_cancel()
         share = self._autocast_share("autocast", len(tokens)) if autocast else 0.0
+        if autocast:
+            self._prepare_attention()
         return self._session.losses(list(tokens), autocast), share
 
     def decoder_checksum(self) -> int:

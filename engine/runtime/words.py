@@ -151,6 +151,9 @@ SENTENCES: dict[str, str] = {
     "this.",
     "stream.order": "Internal error: block {got} was asked for, and {expected} was next. "
     "Please report this.",
+    "attention.wrong_shape": "Attention of {tokens} tokens over {cached} with such heads cannot be "
+    "measured. Give at least as many cached tokens as tokens, and heads that are a multiple of "
+    "the key heads.",
     "weights.bad_scale": "Internal error: {scale} cannot scale a weight. Please report this.",
     "weights.not_finite": "A weight holds values that are not numbers, so it cannot be converted. "
     "Use another file of the same model.",

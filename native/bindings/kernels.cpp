@@ -62,8 +62,6 @@ void bind_kernels(nb::module_& m) {
     m.def("kernel_products", &kernel_products, "Products that kernels of ours computed in this process.");
     m.def("set_autocast_columns", &set_autocast_columns, "type"_a, "columns"_a,
           "Autocast multiplies weights of a ggml type from that many columns on; 0: never.");
-    m.def("set_attention_tokens", &set_attention_tokens, "tokens"_a,
-          "Prompts' attention is computed in tiles in passes of that many tokens on; 0: never.");
     m.def("kernel_attentions", &kernel_attentions,
           "Attentions that kernels of ours computed in this process.");
     nb::enum_<DecodeActivations>(m, "DecodeActivations")
@@ -117,7 +115,12 @@ void bind_kernels(nb::module_& m) {
             },
             "tokens"_a, "cached"_a, "heads"_a, "key_heads"_a, "key_size"_a, "value_size"_a, "type"_a,
             "threads"_a)
-        .def("library", &AttentionBench::library, release(), "Seconds by the library.")
+        .def_prop_ro(
+            "buffers", [](const AttentionBench&) { return std::vector<std::string>{"CPU"}; },
+            "As of a product: the library computes attention from one kind of memory.")
+        .def(
+            "library", [](AttentionBench& bench, std::size_t) { return bench.library(); }, "buffer"_a = 0,
+            release(), "Seconds by the library.")
         .def("ours", &AttentionBench::ours, "kernel"_a, release(), "Seconds by a kernel of ours.")
         .def_prop_ro("operations", &AttentionBench::operations)
         .def(

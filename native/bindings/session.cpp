@@ -8,6 +8,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -171,6 +172,12 @@ void bind_session(nb::module_& m) {
     bind_reports(m);
 
     using release = nb::call_guard<nb::gil_scoped_release>;
+    nb::class_<AttentionHeads>(m, "AttentionHeads")
+        .def_ro("heads", &AttentionHeads::heads)
+        .def_ro("key_heads", &AttentionHeads::key_heads)
+        .def_ro("key_size", &AttentionHeads::key_size)
+        .def_ro("value_size", &AttentionHeads::value_size)
+        .def_ro("type", &AttentionHeads::type);
     nb::class_<Session>(m, "Session",
                         "One model, one context, one KV cache. Belongs to the thread that made it; only "
                         "cancel() may be called from another. Errors arrive as NativeError.")
@@ -219,6 +226,10 @@ void bind_session(nb::module_& m) {
         .def_prop_ro("memory", &Session::memory)
         .def_prop_ro("guarded_weights", &Session::guarded_weights,
                      "The decoder's weights that never meet activations of fewer than 8 bits.")
+        .def_prop_ro("attention_heads", &Session::attention_heads,
+                     "Of the model's attention; None where the library does not fuse it.")
+        .def("set_attention_tokens", &Session::set_attention_tokens, "tokens"_a,
+             "From how many tokens on a prompt's attention is computed in tiles; 0: never.")
         .def_prop_ro("prefill_memory", &Session::prefill_memory)
         .def_prop_ro("stream_events", &Session::stream_events,
                      "What happened to each streamed block of the last prompt, as far as the plan keeps it.")

@@ -30,9 +30,8 @@ std::atomic<const Kernel*> installed{nullptr};
 std::atomic<std::int64_t> products{0};
 std::atomic<int> autocasts{0}; // how many are under way
 std::atomic<int> four_bits{0}; // the same of FourBitActivations
-std::atomic<int> tiled_attentions{0};
 std::atomic<std::int64_t> attentions{0};
-std::atomic<std::int64_t> least_tokens{0}; // 0: never
+std::atomic<std::int64_t> attention_tokens{0}; // from so many on; 0: never
 
 std::array<std::atomic<std::int64_t>, GGML_TYPE_COUNT> least_columns{}; // 0: never
 
@@ -214,8 +213,8 @@ class ProductTraits : public ggml::cpu::tensor_traits {
 bool attends(const ggml_tensor* op) {
     if (!is_attention(op) || rule == Rule::never)
         return false;
-    const std::int64_t least = least_tokens;
-    return rule == Rule::always || (tiled_attentions > 0 && least > 0 && op->src[0]->ne[1] >= least);
+    const std::int64_t least = attention_tokens;
+    return rule == Rule::always || (least > 0 && op->src[0]->ne[1] >= least);
 }
 
 class ProductHook : public ggml::cpu::extra_buffer_type {
@@ -269,16 +268,12 @@ std::int64_t kernel_attentions() {
     return attentions;
 }
 
-TiledAttention::TiledAttention() {
-    ++tiled_attentions;
+TiledAttention::TiledAttention(std::int64_t tokens) {
+    attention_tokens = tokens;
 }
 
 TiledAttention::~TiledAttention() {
-    --tiled_attentions;
-}
-
-void set_attention_tokens(std::int64_t tokens) {
-    least_tokens = tokens;
+    attention_tokens = 0;
 }
 
 Autocast::Autocast() {

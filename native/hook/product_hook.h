@@ -44,18 +44,15 @@ std::int64_t autocast_columns(int type);
 bool autocast_takes(const ggml_tensor* weights, std::int64_t columns);
 inline constexpr std::int64_t never = std::int64_t{1} << 62;
 
-// While one exists, the attention of passes with at least set_attention_tokens() tokens is computed in tiles.
+// While one exists, attention is computed in tiles in passes of at least `tokens` tokens; 0: never. Measure
+// from how many on tiles are faster. One at a time.
 class TiledAttention {
   public:
-    TiledAttention();
+    explicit TiledAttention(std::int64_t tokens);
     ~TiledAttention();
     TiledAttention(const TiledAttention&) = delete;
     TiledAttention& operator=(const TiledAttention&) = delete;
 };
-
-// The fewest tokens of a pass from which tiles are faster for the loaded model's heads; 0, as at first:
-// never. Measure them.
-void set_attention_tokens(std::int64_t tokens);
 
 // How many attentions a kernel of ours has computed in this process.
 std::int64_t kernel_attentions();

@@ -1,6 +1,7 @@
-// Products of NVFP4 and of converted weights, by the kernel and by scalar.
+// Products of NVFP4 and of converted weights, and attention, by the kernel and by scalar.
 #include "kernels/self_check.h"
 
+#include "kernels/attention.h"
 #include "kernels/nvfp4_decode.h"
 #include "kernels/product.h"
 
@@ -106,6 +107,69 @@ double error_of(const Kernel& kernel, const Operands& given) {
     return worst;
 }
 
+std::vector<float> attend(const Kernel& kernel, AttentionOperands operands) {
+    std::vector<float> results(
+        static_cast<std::size_t>(operands.tokens * operands.queries.heads * operands.value_size),
+        std::numeric_limits<float>::quiet_NaN());
+    operands.out = results.data();
+    std::vector<std::byte> work(Attention::work_size(kernel, operands, 1));
+    const Attention attention(kernel, operands, work.data(), 1);
+    attention.scan(0);
+    attention.begin();
+    for (std::int64_t task = 0; task < attention.task_count(); ++task)
+        attention.run(task, 0);
+    attention.end();
+    return results;
+}
+
+// Of a result's usual size. Weights are rounded to BF16, where a last bit may fall either way: some
+// thousandths are right.
+constexpr double attention_tolerance = 0.02;
+
+// Two heads that share keys, with scores bent by a cap: all that a kernel does for attention.
+double attention_error(const Kernel& kernel, std::mt19937& random) {
+    constexpr std::int64_t tokens = 19;
+    constexpr std::int64_t cached = 300;
+    constexpr std::int64_t size = 48;
+    std::normal_distribution<float> normal;
+    std::vector<float> queries(tokens * 2 * size);
+    std::vector<float> keys(cached * size);
+    std::vector<float> values(cached * size);
+    for (std::vector<float>* of : {&queries, &keys, &values}) {
+        for (float& value : *of)
+            value = normal(random);
+    }
+    const auto rows = [](const std::vector<float>& from, std::int64_t heads) {
+        const auto row = static_cast<std::size_t>(size) * sizeof(float);
+        return HeadRows{.data = reinterpret_cast<const std::byte*>(from.data()),
+                        .heads = heads,
+                        .sequences = 1,
+                        .stride = {static_cast<std::size_t>(heads) * row, row, 0},
+                        .to_float = nullptr};
+    };
+    const AttentionOperands operands{.tokens = tokens,
+                                     .cached = cached,
+                                     .key_size = size,
+                                     .value_size = size,
+                                     .queries = rows(queries, 2),
+                                     .keys = rows(keys, 1),
+                                     .values = rows(values, 1),
+                                     .mask = {},
+                                     .scale = 0.3F,
+                                     .softcap = 5};
+    const std::vector<float> found = attend(kernel, operands);
+    const std::vector<float> right = attend(kernel_scalar, operands);
+    double worst = 0;
+    for (std::size_t i = 0; i < right.size(); ++i) {
+        const double error = std::abs(static_cast<double>(found[i]) - right[i]);
+        if (std::isnan(error))
+            return error;
+        worst = std::max(worst, error);
+    }
+    const double size_of_all = length(right.data(), static_cast<std::int64_t>(right.size()));
+    return worst * std::sqrt(static_cast<double>(right.size())) / size_of_all;
+}
+
 } // namespace
 
 double kernel_error(const Kernel& kernel) {
@@ -121,7 +185,8 @@ double kernel_error(const Kernel& kernel) {
             worst = std::max(worst, error);
         }
     }
-    return worst;
+    const double error = attention_error(kernel, random) * kernel_tolerance / attention_tolerance;
+    return std::isnan(error) ? error : std::max(worst, error);
 }
 
 } // namespace twofold

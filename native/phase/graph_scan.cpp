@@ -103,4 +103,17 @@ std::vector<BlockUse> scan_decoder_graph(ggml_cgraph* graph) {
     return found;
 }
 
+std::optional<AttentionHeads> scan_attention(ggml_cgraph* graph) {
+    for (int n = 0; n < ggml_graph_n_nodes(graph); ++n) {
+        const ggml_tensor* node = ggml_graph_node(graph, n);
+        if (node->op == GGML_OP_FLASH_ATTN_EXT)
+            return AttentionHeads{.heads = node->src[0]->ne[2],
+                                  .key_heads = node->src[1]->ne[2],
+                                  .key_size = node->src[1]->ne[0],
+                                  .value_size = node->src[2]->ne[0],
+                                  .type = node->src[1]->type};
+    }
+    return std::nullopt;
+}
+
 } // namespace twofold

@@ -4,6 +4,8 @@
 // something else than the product. Such a graph would give fluent nonsense; here it is refused.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +43,17 @@ struct BlockUse {
     bool eight_bits; // each use takes activations of 8 bits at least, whatever a device would choose
 };
 std::vector<BlockUse> scan_decoder_graph(ggml_cgraph* graph);
+
+// What attends in a block: heads of queries and of keys, values in one of each, ggml's type of the cache.
+struct AttentionHeads {
+    std::int64_t heads;
+    std::int64_t key_heads;
+    std::int64_t key_size;
+    std::int64_t value_size;
+    int type;
+};
+// Of the graph's first fused attention; nothing where it has none.
+std::optional<AttentionHeads> scan_attention(ggml_cgraph* graph);
 
 // The weight behind a view, or the tensor itself.
 const ggml_tensor* weight_of(const ggml_tensor* source) noexcept;

@@ -226,6 +226,7 @@ Session::Session(const ModelParams& model, const ContextParams& context,
     if (!graph)
         throw Error("context.failed", {{"n_ctx", static_cast<std::int64_t>(params_.n_ctx)},
                                        {"why", take_last_library_error()}});
+    attention_heads_ = scan_attention(graph);
     std::map<int, std::size_t> order;
     const std::vector<BlockUse> uses = scan_decoder_graph(graph);
     for (const BlockUse& use : uses) {
@@ -372,7 +373,7 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
     report.used_autocast = autocasting.has_value();
     std::optional<TiledAttention> tiled;
     if (report.used_prefiller || report.used_autocast)
-        tiled.emplace();
+        tiled.emplace(attention_tokens_);
     std::optional<FourBitActivations> rounding;
     if (four_bits_)
         rounding.emplace();
@@ -459,7 +460,7 @@ std::vector<double> Session::losses(const std::vector<std::int32_t>& tokens, boo
     std::optional<TiledAttention> tiled;
     if (autocast) {
         autocasting.emplace();
-        tiled.emplace();
+        tiled.emplace(attention_tokens_);
     }
     struct FreeBatch {
         llama_batch batch;

@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include "phase/block_counter.h"
 #include "phase/context_phase.h"
+#include "phase/graph_scan.h"
 #include "phase/layer_table.h"
 #include "phase/prefill_weights.h"
 #include "session/sampler.h"
@@ -86,6 +87,11 @@ class Session {
     // Weights of the decoder's blocks that never meet activations of fewer than 8 bits, whatever a device
     // would choose: its 4-bit floating-point ones.
     [[nodiscard]] std::uint32_t guarded_weights() const { return guarded_weights_; }
+    // Nothing where the library does not fuse the model's attention.
+    [[nodiscard]] const std::optional<AttentionHeads>& attention_heads() const { return attention_heads_; }
+    // From passes of how many tokens on a prompt's attention is computed in tiles where kernels of ours read
+    // it; 0, as at first: never.
+    void set_attention_tokens(std::int64_t tokens) { attention_tokens_ = tokens; }
 
     // Pairs the decoder with a prefiller in place of any other. Throws Error "phase.*" when the architecture
     // cannot switch, "disk.*", "memory.out", "cancelled"; no prefiller is attached then.
@@ -182,6 +188,8 @@ class Session {
     std::thread::id owner_ = std::this_thread::get_id();
     std::uint32_t micro_batch_ = 0;
     std::uint32_t guarded_weights_ = 0;
+    std::optional<AttentionHeads> attention_heads_;
+    std::int64_t attention_tokens_ = 0;
     Context context_;
     LayerTable table_;
     std::unique_ptr<PrefillWeights> prefiller_;

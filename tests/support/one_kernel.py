@@ -23,15 +23,17 @@ from tests.support.sessions import (
 def streamed(pair: Pair) -> None:
     """Prints the kernel, and whether odp answers as resident does."""
     session = open_session(pair.decoder, threads=2)
+    session.set_attention_tokens(32)
 
     def outcome(path: str) -> tuple[Logits, list[int], Logits]:
         attach(session, pair, make_plan(path))
         return read(session, prompt(150), with_prefiller=True), *decode(session, 3)
 
     first, answer, last = outcome("resident")
-    products = native().kernel_products()
+    products, attentions = native().kernel_products(), native().kernel_attentions()
     other_first, other_answer, other_last = outcome("odp")
     assert native().kernel_products() == 2 * products > 0
+    assert native().kernel_attentions() == 2 * attentions > 0
     same = same_bits(first, other_first) and same_bits(last, other_last) and answer == other_answer
     print(native().chosen_kernel(), "same" if same else "different")
 

@@ -21,6 +21,10 @@ void multiply_wrongly(const void* strip, const void* panel, std::int64_t k, std:
         out[0] = std::numeric_limits<float>::quiet_NaN();
 }
 
+float exponentiate_wrongly(float* scores, std::int64_t count, float largest) {
+    return kernel_scalar.exponentiate(scores, count, largest) * 1.1F;
+}
+
 } // namespace
 
 TEST_CASE("every kernel that runs here passes") {
@@ -30,12 +34,15 @@ TEST_CASE("every kernel that runs here passes") {
     }
 }
 
-TEST_CASE("a kernel that errs by a thousandth, or gives no number, does not pass") {
+TEST_CASE("a kernel that errs by a thousandth, in attention by a tenth, or gives no number, does not pass") {
     Kernel broken = kernel_scalar;
     broken.multiply = multiply_wrongly<0>;
     CHECK(kernel_error(broken) > kernel_tolerance);
     broken.multiply = multiply_wrongly<1>;
     CHECK(std::isnan(kernel_error(broken)));
+    broken = kernel_scalar;
+    broken.exponentiate = exponentiate_wrongly;
+    CHECK(kernel_error(broken) > kernel_tolerance);
 }
 
 TEST_CASE("a disabled kernel is not usable any more, but scalar always is") {

@@ -18,6 +18,7 @@ from engine.api.sampling import Drafts, SamplingSettings
 from engine.api.turn import PathSetting
 from engine.chat.model import CANCELLED_TOKEN, Progress
 from engine.errors import NativeError, TwofoldError
+from engine.native import native
 from engine.planner.facts import model_facts, prefiller_facts
 from engine.planner.layout import spread_order
 from engine.planner.plan import make_plan
@@ -25,7 +26,7 @@ from engine.planner.request import PlanRequest
 from engine.prefiller.build import build_prefiller
 from engine.prefiller.errors import PairingRefused
 from engine.prefiller.formats import open_prefiller
-from engine.runtime import router
+from engine.runtime import loaded_model, router
 from engine.runtime.loaded_model import LoadedModel
 from engine.runtime.routing import NoPrefiller
 from engine.runtime.settings import LoadSettings
@@ -76,6 +77,22 @@ def test_paths_can_change_from_prompt_to_prompt(pair_of: MakePair) -> None:
     assert same_bits(found["odp"], found["resident"])
     assert not same_bits(found["odp"], found["decoder"])
     assert model.decoder_checksum() == checksum
+
+
+def test_prompts_attend_in_tiles_but_along_the_decoder(
+    pair_of: MakePair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaded_model, "attention_tokens", lambda _heads, _threads: 64)
+    model = load(pair_of("llama"))
+    for path, tokens, tiled in (
+        ("decoder", 100, False),
+        ("odp", 100, True),
+        ("odp", 40, False),
+        ("resident", 100, True),
+    ):
+        before = native().kernel_attentions()
+        read(model, tokens, path)
+        assert (native().kernel_attentions() > before) == tiled, path
 
 
 @pytest.fixture(scope="module", params=("llama", "qwen35"))
