@@ -22,20 +22,23 @@ class Plain(BaseModel):
 
 
 class LoadRequest(BaseModel):
-    """A decoder, with or without its prefiller. `force_pairing` takes one that is not known to
+    """A decoder, with or without its prefiller; `draft`: a smaller model of the same tokens that
+    guesses what the decoder writes. `force_pairing` takes one that is not known to
     belong. Settings that are not given come from the engine's own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: Text = Field(min_length=1, max_length=4096)
     prefiller: Text | None = Field(default=None, min_length=1, max_length=4096)
+    draft: Text | None = Field(default=None, min_length=1, max_length=4096)
     force_pairing: bool = False
     settings: LoadSettings = Field(default_factory=LoadSettings)
 
 
 class MemoryUse(Plain):
     """Bytes: the decoder's weights, the context and the compute buffers as the library allocated
-    them; the prefiller's resident weights and slots, `lent` of the slots being decoder weights."""
+    them; the prefiller's resident weights and slots, `lent` of the slots being decoder weights; and
+    all that the drafter takes."""
 
     weights: int
     context: int
@@ -44,6 +47,7 @@ class MemoryUse(Plain):
     slots: int = 0
     slots_allocated: int = 0
     lent: int = 0
+    drafter: int = 0
 
 
 class ModelInfo(Plain):
@@ -60,6 +64,7 @@ class ModelInfo(Plain):
     blocks: int
     prefiller: Path | None = None
     prefiller_bytes: int = 0
+    draft: Path | None = None
     pairing: str | None = None
     pairing_reasons: tuple[str, ...] = ()
     memory: MemoryUse

@@ -20,6 +20,7 @@ from engine.runtime.loaded_model import LoadedModel
 # quote: a text, an edited copy of it as far as its beginning, to be gone on with.
 # free: a text, to be gone on with.
 DraftTask = Literal["quote", "free"]
+DraftMethod = Literal["ngram", "model"]
 _EDITS = ((" the ", " this "), (" is ", " was "))
 _COST_REPEATS = 3
 _WARM_UP = 8  # tokens
@@ -34,7 +35,7 @@ class DraftRow(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    method: Literal["ngram"] = "ngram"
+    method: DraftMethod
     task: DraftTask
     context: int
     temperature: float
@@ -87,6 +88,7 @@ def measure_drafts(
                 on_round(sum(map(len, rates.values())), 2 * repeat, drafts, rates[drafts][-1])
     pairs = zip(rates[True], rates[False], strict=True)
     return DraftRow(
+        method="ngram" if model.drafter is None else "model",
         task=task,
         context=len(prompt),
         temperature=temperature,

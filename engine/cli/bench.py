@@ -159,6 +159,10 @@ def decode(
     drafts: Annotated[
         str | None, typer.Option(help="Tasks to measure drafts with: quote, free, or both.")
     ] = None,
+    draft: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL.gguf", help="With --drafts: a model that drafts."),
+    ] = None,
     temperature: Annotated[float, typer.Option(min=0, max=2, help="With --drafts.")] = 0.0,
     force: Force = False,
     json_file: Json = None,
@@ -177,7 +181,7 @@ def decode(
     if drafts is not None:
         tasks = _draft_tasks(drafts)
         _measure_drafts(
-            model, prefiller, force, settings, tasks, json_file,
+            model, prefiller, draft, force, settings, tasks, json_file,
             prompt_tokens=prompt_tokens, tokens=tokens, temperature=temperature, repeat=repeat,
         )  # fmt: skip
         return
@@ -215,6 +219,7 @@ def _draft_tasks(text: str) -> list[DraftTask]:
 def _measure_drafts(
     model: Path,
     prefiller: Path | None,
+    draft: Path | None,
     force: bool,
     settings: LoadSettings,
     tasks: list[DraftTask],
@@ -249,7 +254,7 @@ def _measure_drafts(
                 for task in tasks
             ]
 
-        rows = _with_model(model, prefiller, force, settings, work)
+        rows = _with_model(model, prefiller, force, settings, work, draft=draft)
     _write(json_file, rows)
     Console().print(_draft_table(rows))
 
@@ -472,6 +477,7 @@ def _with_model(
     settings: LoadSettings,
     work: Callable[[LoadedModel, Cancellation], T],
     trace: Path | None = None,
+    draft: Path | None = None,
 ) -> T:
     """Loads the model and works with it on a thread of its own; Ctrl-C raises Stopped soon."""
     cancellation = Cancellation()
@@ -480,6 +486,7 @@ def _with_model(
         loaded = LoadedModel(
             model,
             prefiller=prefiller,
+            draft=draft,
             force_pairing=force,
             settings=settings,
             on_load=lambda _: not cancellation.cancelled,
@@ -612,11 +619,21 @@ def _attention_table(rows: Sequence[AttentionRow]) -> Table:
 def _draft_table(rows: Sequence[DraftRow]) -> Table:
     caption = "Medians of the rounds; tau: tokens that a verification yields, on average."
     table = _table("Drafts", caption)
-    for title in ("task", "context", "temperature", "tau", "tokens/s", "without", "speedup"):
-        table.add_column(title, justify="left" if title == "task" else "right")
+    for title in (
+        "task",
+        "method",
+        "context",
+        "temperature",
+        "tau",
+        "tokens/s",
+        "without",
+        "speedup",
+    ):
+        table.add_column(title, justify="left" if title in ("task", "method") else "right")
     for row in rows:
         table.add_row(
             row.task,
+            row.method,
             f"{row.context:,}",
             f"{row.temperature:g}",
             f"{row.tau:.2f}",

@@ -64,6 +64,10 @@ def chat(
     prefiller: Annotated[
         Path | None, typer.Option(metavar="FILE-OR-FOLDER", help="NVFP4 weights that read prompts.")
     ] = None,
+    draft: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL.gguf", help="A smaller model of the same tokens, to draft."),
+    ] = None,
     path: Annotated[
         str, typer.Option(help=f"How prompts are read: {', '.join(_SETTINGS)}.")
     ] = "auto",
@@ -119,7 +123,7 @@ def chat(
             raise DemoModelMissing(path=str(model))
         prefiller = prefiller or demo_prefiller(model)
     with Interrupts() as interrupts, OwnerThread() as owner:
-        loaded = _load(owner, console, interrupts, model, prefiller, force_pairing, context)
+        loaded = _load(owner, console, interrupts, model, prefiller, draft, force_pairing, context)
         session = owner.submit(ChatSession, loaded).result()
         try:
             conversation = _Conversation(owner, session, console, interrupts, options)
@@ -154,6 +158,7 @@ def _load(
     interrupts: Interrupts,
     model: Path,
     prefiller: Path | None,
+    draft: Path | None,
     force_pairing: bool,
     context: int | None,
 ) -> LoadedModel:
@@ -169,6 +174,7 @@ def _load(
             LoadedModel,
             model,
             prefiller=prefiller,
+            draft=draft,
             force_pairing=force_pairing,
             settings=LoadSettings(context=context),
             on_load=progress,

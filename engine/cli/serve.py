@@ -38,6 +38,10 @@ def serve(
     prefiller: Annotated[
         Path | None, typer.Option(metavar="FILE-OR-FOLDER", help="NVFP4 weights that read prompts.")
     ] = None,
+    draft: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL.gguf", help="A smaller model of the same tokens, to draft."),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting, as server.queue=4."),
@@ -63,7 +67,7 @@ def serve(
     logs.set_up(store.current.log)
     sock = listen(store.current.server)
     token = store.current.server.token or new_token()
-    first = _first_load(model, prefiller, store)
+    first = _first_load(model, prefiller, draft, store)
     loading: list[asyncio.Task[None]] = []
 
     def on_listening(server: uvicorn.Server, engine: Engine) -> None:
@@ -93,13 +97,14 @@ def serve(
 
 
 def _first_load(
-    model: Path | None, prefiller: Path | None, store: SettingsStore
+    model: Path | None, prefiller: Path | None, draft: Path | None, store: SettingsStore
 ) -> LoadRequest | None:
     if model is None:
         return None
     return LoadRequest(
         model=str(model.absolute()),
         prefiller=str(prefiller.absolute()) if prefiller else None,
+        draft=str(draft.absolute()) if draft else None,
         settings=with_defaults(LoadSettings(), store.current.load),
     )
 

@@ -125,23 +125,46 @@ def require_draft(draft: Draft, target: GgufModel) -> Pairing:
     return pairing
 
 
+def require_model_drafter(draft: GgufModel, target: GgufModel) -> None:
+    """Raises PairingRefused unless `draft`, a whole model, has the very tokens of `target`."""
+    if draft.metadata.get("general.architecture") in [method.value for method in Method]:
+        remarks = [
+            _remark("method", "it is no model of its own, but drafts from another's features")
+        ]
+    else:
+        remarks = list(_other_tokens(draft, Target(draft).vocab, Target(target)))
+    if remarks:
+        reasons = "; ".join(remark.sentence for remark in remarks)
+        raise PairingRefused(draft=str(draft.path), target=str(target.path), reasons=reasons)
+
+
 def _misfits(draft: Draft, target: Target) -> Iterator[Remark]:
     if draft.width != target.width:
         words = "it reads features {theirs} wide, the model's are {ours}"
         yield _remark("width", words, theirs=draft.width, ours=target.width)
-    if draft.vocab != target.vocab:
-        words = "it knows {theirs} tokens, the model has {ours}"
-        yield _remark("vocabulary", words, theirs=draft.vocab, ours=target.vocab)
     if not draft.method.carries_tokens:
+        if draft.vocab != target.vocab:
+            yield _other_count(draft.vocab, target)
         return
-    if _tokens(draft.model) != _tokens(target.model) and draft.vocab == target.vocab:
-        yield _remark("tokens", "its tokens are others than the model's")
+    yield from _other_tokens(draft.model, draft.vocab, target)
     if target.architecture not in TAPPED:
         words = "the library hands out no features of a {architecture}"
         yield _remark("no_taps", words, architecture=target.architecture)
     if any(not 0 <= tap < target.blocks for tap in draft.taps):
         words = "it reads block {tap}, the model has {blocks}"
         yield _remark("taps", words, tap=max(draft.taps), blocks=target.blocks)
+
+
+def _other_tokens(draft: GgufModel, vocab: int, target: Target) -> Iterator[Remark]:
+    if vocab != target.vocab:
+        yield _other_count(vocab, target)
+    elif _tokens(draft) != _tokens(target.model):
+        yield _remark("tokens", "its tokens are others than the model's")
+
+
+def _other_count(vocab: int, target: Target) -> Remark:
+    words = "it knows {theirs} tokens, the model has {ours}"
+    return _remark("vocabulary", words, theirs=vocab, ours=target.vocab)
 
 
 def _taps(model: GgufModel, method: Method) -> tuple[int, ...]:

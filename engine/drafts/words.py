@@ -26,6 +26,8 @@ SENTENCES: dict[str, str] = {
     "`twofold draft convert` makes one from a published checkpoint.",
     "draft.pairing_refused": "{draft} cannot draft for {target}: {reasons}. Choose the drafter "
     "made for this model.",
+    "draft.vocabulary": "The drafter knows {theirs} tokens and the model {ours}, so it cannot "
+    "draft for it. Choose a drafter with the model's own vocabulary.",
     "draft.needs_target": "A {method} drafter carries the tokens of the model it drafts for. Name "
     "that model with --target.",
     "draft.wrong_target": "{path} was trained for another model: its {what} is {found}, and that "

@@ -11,6 +11,7 @@ from typing import Any
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import DraftReport, Path, PathSetting
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
+from engine.drafts.pairing import require_model_drafter
 from engine.errors import NativeError, TwofoldError
 from engine.gguf.splits import GgufModel
 from engine.kernels.attention import attention_tokens
@@ -81,14 +82,17 @@ class LoadedModel:
         path: FilePath,
         *,
         prefiller: FilePath | None = None,
+        draft: FilePath | None = None,
         force_pairing: bool = False,
         settings: LoadSettings | None = None,
         on_load: OnLoad | None = None,
         rates: RateStore | None = None,
         trace: FilePath | None = None,
     ) -> None:
-        """Raises GgufError, PrefillerError, PairingRefused or NativeError; nothing stays loaded.
+        """Raises GgufError, PrefillerError, DraftError, PairingRefused or NativeError; nothing
+        stays loaded.
 
+        `draft`: a smaller model of the same tokens, which drafts in place of the n-gram lookup.
         `rates` keeps what runs teach about the paths; without it, each load learns anew.
         `trace`: a file for the timeline of the last prompt that was streamed.
         """
@@ -100,10 +104,15 @@ class LoadedModel:
         self._trace = trace
         if prefiller is not None:
             self._open_prefiller(prefiller)
+        self.drafter = trusted_model(draft) if draft is not None else None
+        if self.drafter is not None:
+            require_model_drafter(self.drafter, self.files)
         self._native = native()
         use_checked_kernel()
         prepare_decode(self.weight_types, self.settings.threads)
         self._session: Any = self._open_session(on_load)
+        if self.drafter is not None:
+            self._session.draft_with(self._model_params(self.drafter), _or_silent(on_load))
         self._autocast_known = False
         self._attention_known = False
         self._always_drafted = 0
@@ -122,9 +131,6 @@ class LoadedModel:
         }
 
     def _open_session(self, on_load: OnLoad | None) -> Any:
-        model = self._native.ModelParams()
-        model.paths = [str(file.path) for file in self.files.files]
-        model.n_gpu_layers = self._gpu_layers()
         context = self._native.ContextParams()
         context.n_ctx = self.settings.context or min(self._trained_context(), DEFAULT_CONTEXT)
         width = self.settings.micro_batch or planned_width(
@@ -133,11 +139,13 @@ class LoadedModel:
         context.micro_batch = width or 0  # 0: as wide as the budget allows
         context.compute_budget = self.settings.compute_budget
         context.n_threads = self.settings.threads
+        return self._native.Session(self._model_params(self.files), context, _or_silent(on_load))
 
-        def progress(done: float) -> bool:
-            return on_load(done) if on_load else True
-
-        return self._native.Session(model, context, progress)
+    def _model_params(self, files: GgufModel) -> Any:
+        model = self._native.ModelParams()
+        model.paths = [str(file.path) for file in files.files]
+        model.n_gpu_layers = self._gpu_layers()
+        return model
 
     def _gpu_layers(self) -> int:
         """As the library counts: negative for all, 0 where no other device is touched."""
@@ -260,7 +268,7 @@ class LoadedModel:
     def _loaded_bytes(self) -> int:
         """Memory that the model itself holds, which a plan for it counts once more."""
         memory = self._session.memory
-        return memory.weights + memory.context + memory.compute
+        return memory.weights + memory.context + memory.compute + memory.drafter
 
     @property
     def prefill_memory(self) -> PrefillMemory:
@@ -480,6 +488,10 @@ class LoadedModel:
     def memory(self) -> Any:
         """Bytes of weights, context and compute buffers."""
         return self._session.memory
+
+
+def _or_silent(on_load: OnLoad | None) -> OnLoad:
+    return lambda done: on_load(done) if on_load else True
 
 
 def _tokens_done(progress: Any) -> int:

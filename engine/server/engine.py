@@ -135,6 +135,7 @@ class Engine:
             raise Stopping
         require_present(request.model, folder=False)
         require_present(request.prefiller)
+        require_present(request.draft, folder=False)
         self._abandon(Replaced())
         return await self._load(request)
 

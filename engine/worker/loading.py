@@ -38,6 +38,7 @@ class ServedModel(LoadedModel):
             slots=prefill.slots,
             slots_allocated=prefill.slots_allocated,
             lent=prefill.lent,
+            drafter=memory.drafter,
         )
 
 
@@ -46,9 +47,11 @@ def open_model(request: LoadRequest, on_load: OnLoad) -> tuple[WorkerModel, Mode
     started = time.perf_counter()
     path = Path(request.model).expanduser().absolute()
     prefiller = Path(request.prefiller).expanduser().absolute() if request.prefiller else None
+    draft = Path(request.draft).expanduser().absolute() if request.draft else None
     model = ServedModel(
         path,
         prefiller=prefiller,
+        draft=draft,
         force_pairing=request.force_pairing,
         settings=request.settings,
         on_load=on_load,
@@ -73,6 +76,7 @@ def open_model(request: LoadRequest, on_load: OnLoad) -> tuple[WorkerModel, Mode
         blocks=number("block_count"),
         prefiller=prefiller,
         prefiller_bytes=model.prefiller.nbytes if model.prefiller else 0,
+        draft=draft,
         pairing=model.pairing.verdict.value if model.pairing else None,
         pairing_reasons=tuple(model.pairing.reasons) if model.pairing else (),
         memory=model.memory_use(),

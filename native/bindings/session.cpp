@@ -53,6 +53,10 @@ void bind_parameters(nb::module_& m) {
         .def_rw("penalty_last_n", &SamplerParams::penalty_last_n)
         .def_rw("seed", &SamplerParams::seed);
 
+    nb::enum_<Proposals>(m, "Proposals")
+        .value("likeliest", Proposals::likeliest)
+        .value("drawn", Proposals::drawn);
+
     nb::enum_<Tier>(m, "Tier")
         .value("device", Tier::device)
         .value("host", Tier::host)
@@ -162,7 +166,8 @@ void bind_reports(nb::module_& m) {
     nb::class_<SessionMemory>(m, "SessionMemory")
         .def_ro("weights", &SessionMemory::weights)
         .def_ro("context", &SessionMemory::context)
-        .def_ro("compute", &SessionMemory::compute);
+        .def_ro("compute", &SessionMemory::compute)
+        .def_ro("drafter", &SessionMemory::drafter);
 }
 
 } // namespace
@@ -197,8 +202,10 @@ void bind_session(nb::module_& m) {
         .def("constrain", &Session::constrain, "grammar"_a,
              "From the next token on, samples only what the grammar (GBNF) allows.")
         .def("next_token", &Session::next_token, release())
-        .def("use_drafts", &Session::use_drafts, "on"_a, "always"_a = 0,
+        .def("use_drafts", &Session::use_drafts, "on"_a, "always"_a = 0, "proposals"_a = Proposals::likeliest,
              "Whether next_token() may evaluate drafted tokens along with a sampled one.")
+        .def("draft_with", &Session::draft_with, "model"_a, "progress"_a = nb::none(), release(),
+             "From now on, a second model of the same vocabulary drafts.")
         .def("feed", &Session::feed, "token"_a, "guesses"_a = std::vector<std::int32_t>(), release(),
              "Evaluates a token with the decoder's weights, and in the same pass what may follow it.")
         .def_prop_ro("most_drafted", &Session::most_drafted)

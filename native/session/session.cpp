@@ -278,7 +278,22 @@ SessionMemory Session::memory() const {
         total.context += bytes.context;
         total.compute += bytes.compute;
     }
+    total.drafter = model_drafter_ ? model_drafter_->bytes() : 0;
     return total;
+}
+
+void Session::draft_with(const ModelParams& model, const std::function<bool(float)>& progress) {
+    require_owner();
+    drafting_.drop();
+    auto drafter = std::make_unique<ModelDrafter>(
+        ModelDrafterParams{.model = model, .n_ctx = n_ctx(), .n_threads = params_.n_threads},
+        llama_vocab_n_tokens(model_.vocab()), cancelled_, progress);
+    ModelDrafter* added = drafter.get();
+    // A step reads the drafter's weights where a pass reads the target's.
+    const double share = static_cast<double>(drafter->weight_bytes()) /
+                         static_cast<double>(std::max<std::uint64_t>(llama_model_size(model_.get()), 1));
+    drafting_ = Drafting(std::move(drafter), share);
+    model_drafter_ = added;
 }
 
 void Session::attach(const PrefillerFiles& files, const DecoderFiles& decoder, const PrefillPlan& plan,
@@ -504,6 +519,8 @@ void Session::start_sampling(const SamplerParams& params) {
     sampler_.emplace(params, model_.vocab());
     pending_.reset();
     drafting_.start(std::exchange(reading_seconds_, 0), params.seed);
+    if (model_drafter_)
+        model_drafter_->sample_as(params, proposals_ == Proposals::drawn);
     const auto window = static_cast<std::size_t>(std::max(params.penalty_last_n, 0));
     for (std::size_t i = cached_.size() - std::min(window, cached_.size()); i < cached_.size(); ++i)
         sampler_->accept(cached_[i]);
@@ -516,8 +533,9 @@ void Session::constrain(const std::string& grammar) {
     sampler_->constrain(grammar);
 }
 
-void Session::use_drafts(bool on, std::size_t always) {
+void Session::use_drafts(bool on, std::size_t always, Proposals proposals) {
     require_owner();
+    proposals_ = proposals;
     drafting_.drop();
     drafting_.always(always);
     use_drafts_ = on;

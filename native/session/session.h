@@ -3,6 +3,7 @@
 // A session belongs to the thread that made it; only cancel() may be called from another.
 #pragma once
 
+#include "drafters/model_drafter.h"
 #include "model/model.h"
 #include "phase/block_counter.h"
 #include "phase/context_phase.h"
@@ -69,7 +70,12 @@ struct SessionMemory {
     std::uint64_t weights = 0;
     std::uint64_t context = 0;
     std::uint64_t compute = 0;
+    std::uint64_t drafter = 0; // all of a drafter's
 };
+
+// How a drafter with distributions chooses: the most likely tokens, so that an answer's tokens are those of
+// its seed; or drawn ones, which are accepted more often and leave only the distribution the same.
+enum class Proposals : std::uint8_t { likeliest, drawn };
 
 class Session {
   public:
@@ -116,14 +122,20 @@ class Session {
     // up to 512 tokens. With `autocast` as in prefill(). Throws Error "context.failed", and as prefill().
     [[nodiscard]] std::vector<double> losses(const std::vector<std::int32_t>& tokens, bool autocast);
 
+    // From now on, a second model of the same vocabulary drafts, in place of what drafted before. Throws
+    // Error "draft.vocabulary", "model.load_failed", "model.load_cancelled", "context.failed"; the drafter
+    // stays as it was then.
+    void draft_with(const ModelParams& model, const std::function<bool(float)>& progress);
+
     void start_sampling(const SamplerParams& params);
     // From the next token on, samples only what `grammar` allows. Throws Error "grammar.invalid".
     void constrain(const std::string& grammar);
     // Whether next_token() may evaluate drafted tokens along with a sampled one; off at the start. `always`:
-    // as many as there are, at most that many, whatever it costs; 0: as many as pay.
-    void use_drafts(bool on, std::size_t always = 0);
+    // as many as there are, at most that many, whatever it costs; 0: as many as pay. `proposals` from the
+    // next start_sampling() on.
+    void use_drafts(bool on, std::size_t always = 0, Proposals proposals = Proposals::likeliest);
     // Samples the next token, evaluating the previous one first. With drafts, the tokens are distributed, and
-    // for the same seed are, those without. Throws what logits() and feed() throw.
+    // unless they are drawn are for the same seed, those without. Throws what logits() and feed() throw.
     std::int32_t next_token();
     // The chances of each token in next_token(), once the previous one is evaluated: shape [n_vocab].
     std::vector<float> distribution();
@@ -201,11 +213,13 @@ class Session {
     std::int32_t output_ = -1;            // which of the last pass's outputs they are
     std::vector<std::int32_t> cached_;
     std::deque<std::int32_t> ahead_; // guesses in the library's cache, after the cached tokens
+    std::atomic<bool> cancelled_{false};
     Drafting drafting_;
+    ModelDrafter* model_drafter_ = nullptr; // drafting's own, if it is one
+    Proposals proposals_ = Proposals::likeliest;
     bool use_drafts_ = false;
     double reading_seconds_ = 0; // of the last prompt
     std::deque<Checkpoint> checkpoints_;
-    std::atomic<bool> cancelled_{false};
     std::mutex streaming_mutex_;
     PrefillWeights* streaming_ = nullptr; // what cancel() has to wake, while a prompt is read
     Reading* reading_ = nullptr;

@@ -23,6 +23,8 @@ constexpr double prior_weight = 2;      // as many tokens count for the drafter'
 constexpr double cost_weight = 0.15;
 constexpr double free_draft = 0.002; // of a plain pass: need not be saved up for
 constexpr std::size_t longest_pause = 4096;
+constexpr double assumed_reading = 0.25; // of a step, for each of many tokens that a drafter reads at once
+constexpr std::size_t least_read = 32;   // tokens of context that are worth drafting from
 
 std::size_t bin_of(float confidence, std::size_t bins) {
     const auto scaled = static_cast<double>(std::clamp(confidence, 0.0F, 1.0F)) * static_cast<double>(bins);
@@ -103,10 +105,22 @@ double Controller::allowance() const {
 }
 
 double Controller::draft_cost(double plain) const {
-    return drafts_ == 0 ? assumed_draft_share_ * plain : draft_seconds_ / static_cast<double>(drafts_);
+    return draft_steps_ == 0 ? assumed_draft_share_ * plain
+                             : draft_seconds_ / static_cast<double>(draft_steps_);
 }
 
-bool Controller::wants_draft(std::size_t context) {
+double Controller::reading_cost(double plain) const {
+    return observed_tokens_ == 0 ? assumed_draft_share_ * assumed_reading * plain
+                                 : observe_seconds_ / static_cast<double>(observed_tokens_);
+}
+
+std::size_t Controller::affordable_reading(std::size_t context) const {
+    const double cost = reading_cost(pass_seconds(context, 0));
+    constexpr double most = 1 << 30;
+    return static_cast<std::size_t>(cost > 0 ? std::clamp(allowance() / cost, 0.0, most) : most);
+}
+
+bool Controller::wants_draft(std::size_t context, std::size_t unread) {
     if (pause_ > 0) {
         --pause_;
         return false;
@@ -114,9 +128,12 @@ bool Controller::wants_draft(std::size_t context) {
     if (measured(context, 0) < enough_plain)
         return false;
     const double plain = pass_seconds(context, 0);
-    const double cost = draft_cost(plain);
+    const double cost =
+        draft_cost(plain) + static_cast<double>(std::min(unread, least_read)) * reading_cost(plain);
     if (allowance() >= (cost < free_draft * plain ? 0 : cost))
         return true;
+    if (lost_ <= 0)
+        return false; // as soon as it is affordable
     pause_ = next_pause_;
     next_pause_ = std::min(2 * next_pause_, longest_pause);
     return false;
@@ -147,14 +164,43 @@ std::size_t Controller::choose(std::span<const float> confidences, std::size_t c
     return best;
 }
 
-void Controller::drafted(double seconds) {
+bool Controller::worth_drafting(std::span<const float> confidences, std::size_t context,
+                                std::size_t limit) const {
+    if (confidences.empty() || measured(context, 0) < enough_plain)
+        return false;
+    const double plain = pass_seconds(context, 0);
+    const double step = draft_cost(plain);
+    const std::size_t known = confidences.size() - 1; // nodes, each of which took a step
+    double survival = 1;
+    double expected = 1;
+    for (std::size_t i = 0; i < known; ++i)
+        expected += survival *= acceptance(confidences[i]);
+    // The step that told the last confidence is spent, whether its node is taken or not.
+    const double as_is = expected / (pass_seconds(context, known) + static_cast<double>(known + 1) * step);
+    const double ahead = acceptance(confidences[known]);
+    for (std::size_t k = known + 1; k <= std::min(limit, max_draft); ++k) {
+        expected += survival *= ahead;
+        const double seconds = pass_seconds(context, k) + static_cast<double>(k) * step;
+        if (seconds - plain > allowance())
+            return false;
+        if (expected / seconds > as_is * (known == 0 ? least_gain : 1))
+            return true;
+    }
+    return false;
+}
+
+void Controller::drafted(double seconds, std::size_t steps) {
     draft_seconds_ += seconds;
-    ++drafts_;
+    draft_steps_ += steps;
     statistics_.seconds += seconds;
     lost_ += seconds;
 }
 
-void Controller::observed(double seconds) {
+void Controller::observed(double seconds, std::size_t tokens) {
+    if (tokens >= least_read) {
+        observe_seconds_ += seconds;
+        observed_tokens_ += tokens;
+    }
     statistics_.seconds += seconds;
     lost_ += seconds;
 }

@@ -34,22 +34,29 @@ struct DraftStatistics {
 // all of its draft is rejected, never exceeds what is left of the budget and of what drafts have gained.
 class Controller {
   public:
-    // `assumed_draft_share`: what a draft is thought to cost before one was made, in plain passes.
+    // `assumed_draft_share`: what a step of the drafter is thought to cost before one was made, in plain
+    // passes.
     explicit Controller(double assumed_draft_share = 0) : assumed_draft_share_(assumed_draft_share) {}
 
     // A new answer begins, after a prompt that took `reading_seconds` to read.
     void start(double reading_seconds);
 
     // False before there is a baseline, and while drafting itself has cost too much for what it brought; then
-    // for more passes each time.
-    [[nodiscard]] bool wants_draft(std::size_t context);
+    // for more passes each time. `unread`: tokens that the drafter has to read before.
+    [[nodiscard]] bool wants_draft(std::size_t context, std::size_t unread = 0);
+    // Tokens of the context that the drafter may read now.
+    [[nodiscard]] std::size_t affordable_reading(std::size_t context) const;
+    // Of a chain whose nodes cost a step each: whether one more pays, with the confidence that comes last.
+    // Knows nothing of the node, nor of those after it, so that drawn nodes may be cut by it.
+    [[nodiscard]] bool worth_drafting(std::span<const float> confidences, std::size_t context,
+                                      std::size_t limit) const;
     // How many of a chain's tokens to verify, at most `limit`. `context` in tokens.
     [[nodiscard]] std::size_t choose(std::span<const float> confidences, std::size_t context,
                                      std::size_t limit) const;
 
-    void drafted(double seconds);
+    void drafted(double seconds, std::size_t steps = 1);
     // What the drafter took to catch up with the context.
-    void observed(double seconds);
+    void observed(double seconds, std::size_t tokens = 0);
     // A pass over 1 + `drafts` tokens after `context` ones. At its end, when the last of its tokens is
     // chosen, `written` tokens have come of it: at least one.
     void passed(std::size_t context, std::size_t drafts, double seconds);
@@ -84,6 +91,7 @@ class Controller {
     [[nodiscard]] const Costs* nearest(std::size_t context) const;
     [[nodiscard]] double allowance() const;
     [[nodiscard]] double draft_cost(double plain) const;
+    [[nodiscard]] double reading_cost(double plain) const;
 
     std::array<Costs, lengths> costs_{};
     std::array<Acceptance, confidence_bins> acceptance_{};
@@ -92,8 +100,10 @@ class Controller {
     double baseline_ = 0; // of this answer so far
     double lost_ = 0;     // against it; negative: gained
     double assumed_draft_share_;
-    double draft_seconds_ = 0; // of `drafts_`, over all answers
-    std::size_t drafts_ = 0;
+    double draft_seconds_ = 0; // of `draft_steps_`, over all answers
+    std::size_t draft_steps_ = 0;
+    double observe_seconds_ = 0; // of `observed_tokens_`, over all answers
+    std::size_t observed_tokens_ = 0;
     std::size_t pause_ = 0;
     std::size_t next_pause_ = 8;
 };

@@ -24,6 +24,7 @@ struct Draft {
     // By row: the distribution over the vocabulary from which the row's children were drawn, in their order,
     // without replacement. Empty, or empty for a row: its children were chosen without chance.
     std::vector<std::vector<float>> proposals;
+    std::size_t steps = 1; // passes of the drafter that it took
 
     [[nodiscard]] bool empty() const { return nodes.empty(); }
     [[nodiscard]] bool is_chain() const {

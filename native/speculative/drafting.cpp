@@ -32,21 +32,30 @@ std::vector<std::int32_t> Drafting::propose(std::span<const std::int32_t> contex
     Draft draft;
     confidences_.clear();
     context_ = context.size();
-    if (limit > 0 && (always_ > 0 || controller_.wants_draft(context_))) {
-        const auto started = Clock::now();
-        if (drafter_->observed() < context_)
-            drafter_->observe(context.subspan(drafter_->observed()), {});
-        if (drafter_->observed() == context_)
-            drafter_->observe({&token, 1}, {});
-        controller_.observed(seconds_since(started));
+    bool asked = false;
+    bool wanted = false;
+    const std::size_t unread = drafter_->can_skip() ? context_ - std::min(context_, drafter_->observed()) : 0;
+    if (limit > 0 && (always_ > 0 || controller_.wants_draft(context_, unread))) {
+        catch_up(context, token);
+        const auto more = [&](std::span<const float> confidences) {
+            const bool pays = always_ > 0 || controller_.worth_drafting(confidences, context_, limit);
+            asked = true;
+            wanted = wanted || pays;
+            return pays;
+        };
         const auto drafting = Clock::now();
-        draft = drafter_->draft(limit);
-        controller_.drafted(seconds_since(drafting));
+        draft = drafter_->draft(always_ > 0 ? std::min(always_, limit) : limit, more);
+        controller_.drafted(seconds_since(drafting), draft.steps);
         for (const DraftNode& node : draft.nodes)
             confidences_.push_back(node.confidence);
     }
-    const std::size_t count = always_ > 0 ? std::min(always_, confidences_.size())
-                                          : controller_.choose(confidences_, context_, limit);
+    std::size_t count = confidences_.size();
+    if (always_ > 0)
+        count = std::min(always_, count);
+    else if (!asked)
+        count = controller_.choose(confidences_, context_, limit);
+    else if (!wanted)
+        count = 0;
     unverified_.reset();
     if (count == 0 && !draft.empty())
         unverified_ = draft.nodes[0].token;
@@ -56,6 +65,27 @@ std::vector<std::int32_t> Drafting::propose(std::span<const std::int32_t> contex
         tokens.push_back(node.token);
     verification_.emplace(std::move(draft));
     return tokens;
+}
+
+void Drafting::catch_up(std::span<const std::int32_t> context, std::int32_t token) {
+    const auto started = Clock::now();
+    if (drafter_->can_skip()) {
+        // Only as much is read as gains have paid for; more of it when they have paid for twice as much.
+        const std::size_t affordable = always_ > 0 ? context_ : controller_.affordable_reading(context_);
+        const std::size_t missing = context_ - std::min(context_, drafter_->observed());
+        const std::size_t skipped = drafter_->skipped();
+        if (missing > affordable ||
+            (skipped > 0 && std::min(context_, 2 * (context_ - skipped)) <= affordable)) {
+            drafter_->forget(0);
+            drafter_->skip(context_ - std::min(context_, affordable));
+        }
+    }
+    const std::size_t known = drafter_->observed();
+    if (known < context_)
+        drafter_->observe(context.subspan(known), {});
+    if (drafter_->observed() == context_)
+        drafter_->observe({&token, 1}, {});
+    controller_.observed(seconds_since(started), context_ - std::min(context_, known));
 }
 
 void Drafting::passed(double seconds) {

@@ -39,6 +39,8 @@ class Drafting {
     [[nodiscard]] const DraftStatistics& statistics() const { return controller_.statistics(); }
 
   private:
+    void catch_up(std::span<const std::int32_t> context, std::int32_t token);
+
     std::unique_ptr<Drafter> drafter_;
     Controller controller_;
     std::mt19937_64 random_;

@@ -54,7 +54,7 @@ NgramDrafter::Match NgramDrafter::match() const {
     return best;
 }
 
-Draft NgramDrafter::draft(std::size_t limit) {
+Draft NgramDrafter::draft(std::size_t limit, const More&) {
     Draft draft;
     if (!match_)
         match_ = match();

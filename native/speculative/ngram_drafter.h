@@ -16,7 +16,7 @@ class NgramDrafter : public Drafter {
     [[nodiscard]] std::size_t observed() const override { return tokens_.size(); }
     void observe(std::span<const std::int32_t> tokens, std::span<const float> features) override;
     // A chain. A node's confidence grows with the length of the run that it would be part of.
-    Draft draft(std::size_t limit) override;
+    Draft draft(std::size_t limit, const More& more) override;
     void forget(std::size_t length) override;
     void suspend() override;
 

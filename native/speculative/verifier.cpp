@@ -1,42 +1,12 @@
 // The walk: the target's draw for chosen children, rejection sampling for drawn ones.
 #include "speculative/verifier.h"
 
+#include "speculative/chances.h"
+
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace twofold {
-namespace {
-
-double uniform(std::mt19937_64& random) {
-    return static_cast<double>(random() >> 11) * 0x1.0p-53;
-}
-
-// Scales to a sum of 1; false if nothing is left.
-bool normalise(std::vector<double>& weights) {
-    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-    if (!(sum > 0))
-        return false;
-    for (double& weight : weights)
-        weight /= sum;
-    return true;
-}
-
-std::int32_t draw(const std::vector<double>& chances, std::mt19937_64& random) {
-    double left = uniform(random);
-    std::size_t last = 0;
-    for (std::size_t i = 0; i < chances.size(); ++i) {
-        if (chances[i] <= 0)
-            continue;
-        last = i;
-        left -= chances[i];
-        if (left < 0)
-            break;
-    }
-    return static_cast<std::int32_t>(last);
-}
-
-} // namespace
 
 void Verification::enter(std::optional<std::size_t> node) {
     if (node)

@@ -55,7 +55,77 @@ Tokens repeated(std::int32_t first, std::size_t period, std::size_t count) {
     return tokens;
 }
 
+// Knows the text that comes, and what it was made to read of the context.
+class Prophet : public twofold::Drafter {
+  public:
+    explicit Prophet(Tokens text) : text_(std::move(text)) {}
+    [[nodiscard]] std::size_t observed() const override { return skipped_ + read_.size(); }
+    void observe(std::span<const std::int32_t> tokens, std::span<const float>) override {
+        read_.insert(read_.end(), tokens.begin(), tokens.end());
+    }
+    twofold::Draft draft(std::size_t limit, const twofold::More& more) override {
+        twofold::Draft draft;
+        std::vector<float> confidences;
+        while (draft.nodes.size() < limit && observed() + draft.nodes.size() < text_.size()) {
+            confidences.push_back(0.9F);
+            if (!more(confidences))
+                break;
+            draft.nodes.push_back({.token = text_[observed() + draft.nodes.size()],
+                                   .parent = static_cast<std::int32_t>(draft.nodes.size()) - 1,
+                                   .confidence = 0.9F});
+        }
+        draft.steps = std::max<std::size_t>(confidences.size(), 1);
+        return draft;
+    }
+    void forget(std::size_t length) override {
+        skipped_ = std::min(skipped_, length);
+        read_.resize(length - skipped_);
+    }
+    void suspend() override { forget(0); }
+    [[nodiscard]] bool can_skip() const override { return true; }
+    void skip(std::size_t tokens) override {
+        read_.clear();
+        skipped_ += tokens;
+    }
+    [[nodiscard]] std::size_t skipped() const override { return skipped_; }
+    [[nodiscard]] const Tokens& read() const { return read_; }
+
+  private:
+    Tokens text_;
+    Tokens read_;
+    std::size_t skipped_ = 0;
+};
+
 } // namespace
+
+TEST_CASE("A drafter is made to read no more of a context than was gained, and more of it by and by") {
+    const Tokens all = repeated(0, 700, 1300);
+    auto owned = std::make_unique<Prophet>(all);
+    const Prophet& prophet = *owned;
+    Drafting drafting(std::move(owned), 0.2); // reading is thought to take a twentieth of a second a token
+    const Tokens prompt(all.begin(), all.begin() + 1000);
+    Tokens text(all.begin() + 1000, all.begin() + 1100);
+    CHECK(write(drafting, prompt, text, 1000) == text); // 2 s of which may be lost: 40 tokens
+    CHECK(prophet.skipped() < 1000);
+    CHECK(prophet.read().size() >= 32);
+    CHECK(prophet.read() == Tokens(all.begin() + static_cast<std::ptrdiff_t>(prophet.skipped()),
+                                   all.begin() + static_cast<std::ptrdiff_t>(prophet.observed())));
+    CHECK(drafting.statistics().accepted + 15 > drafting.statistics().drafted); // but for the end
+    CHECK(drafting.statistics().tau() > 4);
+}
+
+TEST_CASE("A drafter that may cost what it likes reads all of the context") {
+    const Tokens all = repeated(0, 700, 1300);
+    auto owned = std::make_unique<Prophet>(all);
+    const Prophet& prophet = *owned;
+    Drafting drafting(std::move(owned), 1);
+    drafting.always(4);
+    drafting.start(0, 1);
+    const Tokens context(all.begin(), all.begin() + 1000);
+    CHECK(drafting.propose(context, all[1000], 8) == Tokens(all.begin() + 1001, all.begin() + 1005));
+    CHECK(prophet.skipped() == 0);
+    CHECK(prophet.read().size() == 1001);
+}
 
 TEST_CASE("A quoted text takes a fraction of its passes, and its books say so") {
     Drafting drafting(std::make_unique<NgramDrafter>());

@@ -13,7 +13,7 @@ namespace {
 
 Tokens drafted(NgramDrafter& drafter, std::size_t limit) {
     Tokens tokens;
-    for (const auto& node : drafter.draft(limit).nodes)
+    for (const auto& node : drafter.draft(limit, {}).nodes)
         tokens.push_back(node.token);
     return tokens;
 }
@@ -60,7 +60,7 @@ TEST_CASE("A run that reaches the end of the context goes round") {
 TEST_CASE("Longer runs are trusted more, and drafts are chains") {
     NgramDrafter drafter;
     drafter.observe(Tokens{1, 2, 3, 4, 5, 1, 2}, {});
-    const auto draft = drafter.draft(3);
+    const auto draft = drafter.draft(3, {});
     REQUIRE(draft.nodes.size() == 3);
     CHECK(draft.is_chain());
     CHECK(draft.nodes[0].confidence < draft.nodes[1].confidence);
@@ -102,7 +102,7 @@ TEST_CASE("A suspended drafter holds nothing, and catches up in one call") {
     drafter.observe(tokens, {});
     drafter.suspend();
     CHECK(drafter.observed() == 0);
-    CHECK(drafter.draft(3).empty());
+    CHECK(drafter.draft(3, {}).empty());
     drafter.observe(tokens, {});
     CHECK(drafted(drafter, 1) == Tokens{3});
 }

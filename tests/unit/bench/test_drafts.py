@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.bench.drafts import draft_prompt, measure_drafts
+from engine.bench.drafts import DraftRow, draft_prompt, measure_drafts
 from engine.bench.errors import Stopped
 from engine.chat.cancellation import Cancellation
 from engine.runtime.loaded_model import LoadedModel
@@ -33,6 +33,7 @@ def test_a_row_compares_the_same_answer_with_and_without_drafts(model: LoadedMod
         on_round=lambda *one: rounds.append(one[2]),
     )
     assert rounds == [False, True, True, False]
+    assert row.method == "ngram"
     assert row.same_tokens
     assert row.context == 200
     assert row.drafted_tokens >= row.accepted_tokens
@@ -41,6 +42,23 @@ def test_a_row_compares_the_same_answer_with_and_without_drafts(model: LoadedMod
     assert min(row.verify_cost) > 0
     assert all(0 <= share <= 1 for share in row.accepted_by_position)
     assert row.tps > 0 and row.baseline_tps > 0
+
+
+def test_a_row_says_that_a_model_drafted(tmp_path: Path) -> None:
+    file = write_tiny(tmp_path / "m.gguf", "llama")
+    model = LoadedModel(file, draft=file, settings=LoadSettings(context=512, threads=1))
+
+    def measured(tokens: int) -> DraftRow:
+        return measure_drafts(
+            model, "free", prompt_tokens=60, tokens=tokens, temperature=0.0, repeat=1
+        )
+
+    measured(8)  # passes without drafts are the baseline
+    model.always_draft(3)
+    row = measured(40)
+    assert row.method == "model"
+    assert row.same_tokens
+    assert row.tau > 2
 
 
 def test_a_quote_ends_within_the_edited_copy(model: LoadedModel) -> None:

@@ -11,7 +11,12 @@ import pytest
 from engine.drafts.convert import convert_draft
 from engine.drafts.errors import NotADraft, PairingRefused
 from engine.drafts.layouts import Method
-from engine.drafts.pairing import check_draft, open_draft, require_draft
+from engine.drafts.pairing import (
+    check_draft,
+    open_draft,
+    require_draft,
+    require_model_drafter,
+)
 from engine.gguf.errors import BadKey
 from engine.gguf.splits import GgufModel, open_model
 from engine.gguf.types import ValueType
@@ -53,6 +58,18 @@ def reasons(path: Path, model: GgufModel) -> list[str]:
     with pytest.raises(PairingRefused):
         require_draft(open_draft(path), model)
     return [remark.code for remark in check_draft(open_draft(path), model).remarks]
+
+
+def test_a_whole_model_drafts_for_those_of_its_own_tokens(tmp_path: Path) -> None:
+    model = target(tmp_path / "t.gguf")
+    same = target(tmp_path / "same.gguf", "llama", width=128)
+    require_model_drafter(same, model)
+    head = open_model(draft_of(tmp_path / "head.gguf"))
+    fewer = target(tmp_path / "fewer.gguf", vocab=shapes.VOCAB - 1)
+    for draft, reason in ((head, "no model of its own"), (fewer, f"the model has {shapes.VOCAB}")):
+        with pytest.raises(PairingRefused) as caught:
+            require_model_drafter(draft, model)
+        assert reason in str(caught.value.data["reasons"])
 
 
 def test_a_converted_drafter_is_matched_by_its_targets_hash(tmp_path: Path) -> None:

@@ -379,3 +379,41 @@ def test_drafts_change_no_answer_and_are_reported_only_when_verified(pair_of: Ma
             assert report.tau > 1
             assert report.accepted_by_position[0] > 0.5
             assert report.tps > 0 and report.baseline_tps > 0
+
+
+def test_a_smaller_model_drafts_and_the_answer_is_the_same(pair_of: MakePair) -> None:
+    pair = pair_of("llama")
+    alone, drafted = (
+        LoadedModel(pair.decoder, draft=draft, settings=LoadSettings(context=1024, threads=1))
+        for draft in (None, pair.decoder)
+    )
+    answers: list[list[int]] = []
+    for model in (alone, drafted):
+        for always, count in ((0, 8), (5, 60)):  # passes without drafts are the baseline
+            model.always_draft(always)
+            read(model, 300, "decoder")
+            model.start_sampling(SamplingSettings(temperature=0))
+            answer = [model.next_token() for _ in range(count)]
+        answers.append(answer)
+    assert answers[0] == answers[1]
+    report = drafted.draft_report()
+    assert report is not None
+    assert report.accepted_by_position[0] > 0.5
+    assert alone.memory.drafter == 0 < drafted.memory.drafter
+
+
+def test_a_model_of_other_tokens_or_a_mere_head_is_refused_as_a_drafter(
+    pair_of: MakePair, tmp_path: Path
+) -> None:
+    pair = pair_of("llama")
+    other = write_tiny(tmp_path / "other.gguf", "llama", vocab=320)
+    spelled = write_tiny(tmp_path / "spelled.gguf", "llama", tokenizer="llama")
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(pair.decoder.read_bytes()[:-1000])
+
+    def code(draft: Path) -> str:
+        return code_of(lambda: LoadedModel(pair.decoder, draft=draft))
+
+    assert code(other) == code(spelled) == "draft.pairing_refused"
+    assert code(broken).startswith("gguf.")
+    assert code(tmp_path / "none.gguf").startswith("gguf.")
