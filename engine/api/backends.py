@@ -53,3 +53,19 @@ class BackendChange(BaseModel):
 
     name: str
     enabled: bool
+
+
+class BackendName(BaseModel):
+    """An installed backend."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+
+
+class BackendFile(BaseModel):
+    """A file on the engine's machine that `backend build` made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str

@@ -106,9 +106,9 @@ def install(file: Path) -> Installed:
     """
     stamp: Stamp = require_match(file, pinned.version())
     place = folder() / stamp.backend
-    place.mkdir(parents=True, exist_ok=True)
     target = place / f"libggml-{stamp.backend}.so"
     try:
+        place.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=place, delete=False) as copy:
             shutil.copyfile(file, copy.name)
         Path(copy.name).chmod(0o755)

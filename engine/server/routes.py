@@ -126,6 +126,21 @@ ENDPOINTS = (
         body=gpu.BackendChange, answer=gpu.Backends,
     ),
     Endpoint(
+        "POST", "/twofold/backends/install", backends_routes.install_backend,
+        "Installs a GPU backend's file and checks it. It runs with the engine's rights.",
+        body=gpu.BackendFile, answer=gpu.Backends,
+    ),
+    Endpoint(
+        "POST", "/twofold/backends/check", backends_routes.check_backend,
+        "Checks a GPU backend now, in a process of its own.",
+        body=gpu.BackendName, answer=gpu.Backends,
+    ),
+    Endpoint(
+        "POST", "/twofold/backends/remove", backends_routes.remove_backend,
+        "Removes a GPU backend; holds from the next load on.",
+        body=gpu.BackendName, answer=gpu.Backends,
+    ),
+    Endpoint(
         "POST", "/twofold/bundle", survey_routes.bundle,
         "Writes diagnostics, without what is private, into an archive on this machine.",
         body=survey.BundleQuery, answer=survey.Examined,

@@ -1,14 +1,18 @@
-"""The installed backends over HTTP: seen as the last check left them, switched, never opened."""
+"""Backends over HTTP: seen as the last check left them, switched, brought in, checked, removed."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from engine.backends import store
+from engine.native import pinned_version
+from setup.backends import stamp
+from setup.compiler import find_compiler
 from tests.unit.server.conftest import RunApp
 
 
@@ -51,3 +55,65 @@ def test_one_that_is_not_installed_is_not_found(run_app: RunApp) -> None:
             assert json.loads(answer.text)["error"]["code"] == "backend.not_found"
 
     asyncio.run(run())
+
+
+@pytest.mark.usefixtures("unfit")
+def test_a_removed_one_is_gone(run_app: RunApp) -> None:
+    async def run() -> None:
+        async with run_app() as client:
+            answer = await client.post("/twofold/backends/remove", json={"name": "vulkan"})
+            assert answer.json() == {"backends": []}
+            answer = await client.post("/twofold/backends/check", json={"name": "vulkan"})
+            assert answer.json()["error"]["code"] == "backend.not_found"
+
+    asyncio.run(run())
+    assert not list(store.folder().glob("*/*"))
+
+
+def test_one_that_ends_its_check_by_itself_is_installed_and_not_used(
+    run_app: RunApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWOFOLD_HOME", str(tmp_path / "home"))
+    code = "#include <stdlib.h>\nvoid *ggml_backend_init(void) { abort(); }\n"
+    (tmp_path / "odd.c").write_text(code, encoding="utf-8")
+    bare, file = tmp_path / "bare.so", tmp_path / "odd.so"
+    command = [find_compiler().c, "-shared", "-fPIC", "-o", bare, tmp_path / "odd.c"]
+    subprocess.run(command, check=True)
+    stamp(bare, file, {"backend": "odd", "version": pinned_version(), "commit": "test"})
+
+    async def run() -> None:
+        async with run_app() as client:
+            body = {"path": str(file)}
+            (shown,) = (await client.post("/twofold/backends/install", json=body)).json()[
+                "backends"
+            ]
+            assert (shown["state"], shown["reason"]) == ("unfit", "crashed")
+            verdict = store.find("odd").state.verdict
+            assert verdict is not None and "SIGABRT" in verdict.detail
+            store.set_enabled("odd", True)  # which forgets what was found
+            (shown,) = (await client.post("/twofold/backends/check", json={"name": "odd"})).json()[
+                "backends"
+            ]
+            assert (shown["state"], shown["reason"]) == ("unfit", "crashed")
+
+    asyncio.run(run())
+
+
+def test_a_file_that_is_no_backend_is_refused(
+    run_app: RunApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWOFOLD_HOME", str(tmp_path / "home"))
+    (tmp_path / "notes.txt").write_text("not a library", encoding="utf-8")
+
+    async def run() -> None:
+        async with run_app() as client:
+            for name, code in (
+                ("notes.txt", "backend.not_a_library"),
+                ("gone", "backend.not_readable"),
+            ):
+                body = {"path": str(tmp_path / name)}
+                answer = await client.post("/twofold/backends/install", json=body)
+                assert answer.json()["error"]["code"] == code
+
+    asyncio.run(run())
+    assert store.installed() == []
