@@ -11,6 +11,7 @@ from typing import Any, Literal
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -368,9 +369,9 @@ class FootWidget(RowWidget):
             ("edit", "pencil"), ("delete", "trash-2"),
         ]  # fmt: skip
         self._actions = _Actions(names, lambda name: act(name, self._row))
-        layout = row(self._report, None, self._actions)
-        layout.setContentsMargins(INSET - QUIET, 0, INSET, 0)
-        self.setLayout(layout)
+        self._line = row(self._report, None, self._actions)
+        self._line.setContentsMargins(INSET - QUIET, 0, INSET, 0)
+        self.setLayout(self._line)
 
     def show_row(self, row: Row) -> None:
         self._row = row
@@ -395,8 +396,16 @@ class FootWidget(RowWidget):
         )
 
     def height_for(self, width: int) -> int:
-        del width
-        return 34
+        """One line, or the buttons below the report where both do not fit side by side."""
+        margins = self._line.contentsMargins()
+        room = width - margins.left() - margins.right() - self._line.spacing()
+        wanted = 0 if self._report.isHidden() else self._report.sizeHint().width()
+        fits = wanted + self._actions.sizeHint().width() <= room
+        ways = QBoxLayout.Direction
+        self._line.setDirection(ways.LeftToRight if fits else ways.TopToBottom)
+        side = Qt.AlignmentFlag(0) if fits else Qt.AlignmentFlag.AlignRight
+        self._line.setAlignment(self._actions, side)
+        return 34 if fits else 64
 
     def set_active(self, active: bool) -> None:
         self._actions.set_active(active)

@@ -78,8 +78,8 @@ class SettingRow(QWidget):
         self.entry, self.editor = entry, editor
         editor.edited.connect(partial(self.edited.emit, entry.name))
         self._editor_place.addWidget(editor)
-        facts = _facts(entry)
-        self._facts.setText(" · ".join(facts))
+        facts = " · ".join(_facts(entry))
+        self._facts.setText(facts[:1].upper() + facts[1:])
         self._facts.setVisible(bool(facts))
         self._reset.setVisible(entry.changed and not entry.fixed)
         self.say("")

@@ -20,9 +20,22 @@ class _Middle(QWidget):
         return QSize(super().minimumSizeHint().width(), 0)
 
 
+class _Area(QScrollArea):
+    """Leaves the scroll bar's place free while there is none: all pages are equally wide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.verticalScrollBar().rangeChanged.connect(self._keep_width)
+        self._keep_width(0, 0)
+
+    def _keep_width(self, least: int, most: int) -> None:
+        free = self.verticalScrollBar().sizeHint().width() if most <= least else 0
+        self.setViewportMargins(0, 0, free, 0)
+
+
 def scrolled(content: QWidget, widest: int, name: str) -> QScrollArea:
     content.setMaximumWidth(widest)
-    area = QScrollArea()
+    area = _Area()
     area.setWidget(_Middle(content))
     area.setWidgetResizable(True)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
