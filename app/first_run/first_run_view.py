@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QW
 
 from app.first_run.first_run_controller import FirstRunController
 from app.i18n import tr
-from app.models.flow import Flow
 from app.shell.context import Context
+from app.shell.flow import Flow
 from app.shell.page import Page
 from app.shell.scrolled import scrolled
 from app.shell.widgets import button, column, icon_button, label, restyle, row

@@ -8,8 +8,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from app.i18n import tr
-from app.models.flow import Flow
 from app.models.job_row import JobRow
+from app.shell.flow import Flow
 from app.shell.widgets import button, column, label, row
 from engine.api.models import JobInfo
 

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import QWidget
 
 from app.engine_client.failures import sentence
 from app.i18n import numbers, tr
-from app.models.panel import Panel
 from app.models.row import Row
 from app.models.words import (
     DOT,
@@ -25,6 +24,7 @@ from app.models.words import (
     state_label,
     verdict_label,
 )
+from app.shell.panel import Panel
 from app.shell.widgets import clear_layout, label
 from engine.api.models import AttachedPrefiller, EntryState, ModelEntry
 

@@ -14,11 +14,11 @@ from app.engine_client.failures import sentence
 from app.i18n import numbers, tr
 from app.models.entry_row import Ask, EntryRow
 from app.models.library_view import LibraryView
-from app.models.panel import Choice, Panel
 from app.models.row import Row, RowCard
 from app.models.words import breakable, file_names, job_title, offer_words, pairing_words
 from app.shell.announce import announce
 from app.shell.context import Context
+from app.shell.panel import Choice, Panel
 from engine.api.failure import Failure
 from engine.api.models import (
     AttachedPrefiller,

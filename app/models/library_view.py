@@ -9,10 +9,10 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from app.i18n import tr
-from app.models.flow import Flow
-from app.models.panel import Panel
 from app.models.row import RowCard
 from app.models.trouble import Trouble
+from app.shell.flow import Flow
+from app.shell.panel import Panel
 from app.shell.widgets import button, clear_layout, column, label
 
 

@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
 )
 
 from app.i18n import numbers, tr
-from app.models.flow import Flow
 from app.models.words import Tone, breakable
+from app.shell.flow import Flow
 from app.shell.widgets import (
     ButtonKind,
     button,

@@ -14,8 +14,8 @@ from app import sample_models
 from app.main import Application
 from app.models.entry_row import EntryRow
 from app.models.models_view import ModelsView
-from app.models.panel import Panel
 from app.models.row import Row
+from app.shell.panel import Panel
 from engine.api.engine import EngineState
 from engine.api.failure import Failure
 from engine.api.models import LibraryAnswer

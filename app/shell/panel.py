@@ -11,7 +11,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFrame, QPushButton
 
 from app.i18n import tr
-from app.models.flow import Flow
+from app.shell.flow import Flow
 from app.shell.widgets import ButtonKind, button, column, label
 
 
