@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,11 @@ def sample_report() -> dict[str, Any]:
 
 class StillHttp(Http):
     """Answers at once what the pages ask; nothing leaves the program. `offline` is why the hub
-    cannot be asked, `library` another library than the sample's."""
+    cannot be asked, `library` another library than the sample's, `packs` those for graphics
+    cards."""
 
     offline: Failure | None = None
+    packs: Sequence[dict[str, Any]] = ()
     library: LibraryAnswer | None = None
 
     def get(self, path: str, then: Then, failed: Failed) -> None:
@@ -41,6 +43,7 @@ class StillHttp(Http):
             "/twofold/settings": sample_settings(),
             "/twofold/probe": {"type": "probed", "profile": _PLANS["auto"]["profile"]},
             "/twofold/memory": _MEMORY,
+            "/twofold/backends": {"backends": self.packs},
             "/twofold/doctor": {"type": "examined", "report": _REPORT},
             "/twofold/logs?lines=200": {"lines": [json.dumps(line) for line in _LOG]},
         }
@@ -64,6 +67,26 @@ class StillHttp(Http):
             then({"tokens": len(str(body.get("text") or "")) // 5, "context": 16_384})
         else:
             del failed
+
+
+def sample_packs() -> list[dict[str, Any]]:
+    """One that is used, one whose check failed, one that is switched off."""
+    card = {
+        "name": "Vulkan0", "description": "NVIDIA GeForce RTX 4090", "memory_free": 22_900_000_000,
+        "memory_total": 25_769_803_776, "kernels": 23, "error": 0.0061,
+    }  # fmt: skip
+    folder = "/home/ada/.local/share/twofold/backends"
+    return [
+        {
+            "name": name, "path": f"{folder}/{name}/libggml-{name}.so", "state": state,
+            "enabled": state != "disabled", **facts,
+        }
+        for name, state, facts in (
+            ("cuda", "unfit", {"reason": "no_driver", "detail": "NVIDIA's driver, libcuda.so.1"}),
+            ("rpc", "disabled", {}),
+            ("vulkan", "ready", {"devices": [card]}),
+        )
+    ]  # fmt: skip
 
 
 _MEMORY = {

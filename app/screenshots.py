@@ -32,7 +32,7 @@ from app.models.models_view import ModelsView
 from app.preferences import Preferences, PreferencesFile
 from app.prefill.plot_library import importing
 from app.sample_chats import SampleChats, fill
-from app.sample_machine import StillHttp
+from app.sample_machine import StillHttp, sample_packs
 from app.settings.settings_view import SettingsView
 from app.shell.page import Page
 from app.shell.window import MainWindow
@@ -299,6 +299,30 @@ def _diagnostics(stage: Stage) -> None:
     view.check.click()
 
 
+def _cards(stage: Stage) -> DiagnosticsView:
+    _still(stage).packs = sample_packs()
+    stage.ready()
+    stage.window.show_page("diagnostics")
+    view = next(page for page in stage.window.findChildren(DiagnosticsView))
+    _settle()
+    area = view.findChild(QScrollArea)
+    assert isinstance(area, QScrollArea)
+    area.verticalScrollBar().setValue(view.cards.add.mapTo(area.widget(), QPoint()).y() - 32)
+    return view
+
+
+def _cards_listed(stage: Stage) -> None:
+    _cards(stage)
+
+
+def _cards_checking(stage: Stage) -> None:
+    _cards(stage).cards.rows["cuda"].check.click()
+
+
+def _cards_remove(stage: Stage) -> None:
+    _cards(stage).cards.rows["vulkan"].remove.click()
+
+
 def _diagnostics_end(stage: Stage) -> None:
     _diagnostics(stage)
     _settle()
@@ -427,6 +451,9 @@ SCENES: dict[str, Scene] = {
     "prefill-no-model": _prefill_empty,
     "diagnostics": _diagnostics,
     "diagnostics-end": _diagnostics_end,
+    "cards": _cards_listed,
+    "cards-checking": _cards_checking,
+    "cards-remove": _cards_remove,
     "settings": _settings_page,
     "settings-search": _settings_search,
     "settings-end": _settings_end,

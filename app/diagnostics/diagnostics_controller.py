@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from PySide6.QtCore import QStandardPaths
 from PySide6.QtWidgets import QFileDialog
 
+from app.diagnostics.cards_controller import CardsController
 from app.diagnostics.facts import hardware_facts, log_line, problems, report_facts
 from app.engine_client.client import Connection
 from app.engine_client.failures import sentence
@@ -37,6 +38,8 @@ class DiagnosticsController(PageController):
         self._engine = context.engine
         self._http = context.engine.http
         self._measuring: Stream | None = None
+        self.cards = CardsController(context, view.cards, view)
+        self.cards.changed.connect(self._read_machine)
         view.measure.clicked.connect(self._measure)
         view.check.clicked.connect(self._check)
         view.refresh_log.clicked.connect(self._read_log)
@@ -44,6 +47,7 @@ class DiagnosticsController(PageController):
         self._engine.connection_changed.connect(self._on_connection)
 
     def close(self) -> None:
+        self.cards.close()
         self._engine.connection_changed.disconnect(self._on_connection)
         if self._measuring is not None:
             self._measuring.abort()
@@ -57,9 +61,13 @@ class DiagnosticsController(PageController):
         view.waiting.setVisible(not connected)
         for control in (view.measure, view.check, view.refresh_log, view.export):
             control.setEnabled(connected)
+        self.cards.refresh()
         if connected:
-            self._http.get("/twofold/probe", self._on_known, self._on_problem)
+            self._read_machine()
             self._read_log()
+
+    def _read_machine(self) -> None:
+        self._http.get("/twofold/probe", self._on_known, self._on_problem)
 
     def _on_connection(self, _connection: Connection) -> None:
         if self._view.isVisible():

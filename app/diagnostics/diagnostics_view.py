@@ -1,4 +1,4 @@
-"""The hardware and diagnostics page's layout: the machine, findings, the log, the bundle."""
+"""The hardware and diagnostics page's layout: machine, cards, findings, the log, the bundle."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.diagnostics.cards_view import CardsView
 from app.diagnostics.diagnostics_controller import DiagnosticsController
 from app.diagnostics.facts import Facts, LogLine
 from app.i18n import tr
@@ -80,6 +81,8 @@ class DiagnosticsView(Page):
         machine.addWidget(self.bar)
         machine.addWidget(self.hardware)
 
+        self.cards = CardsView()
+
         self.check = button(tr("diagnostics.check"), icon_name="activity")
         self.verdict = label(tr("diagnostics.not_checked"), wrap=True)
         self.found = QVBoxLayout()
@@ -122,7 +125,7 @@ class DiagnosticsView(Page):
         inside = column(
             label(tr("pages.diagnostics"), "title"), self.waiting, spacing=16, margin=24
         )
-        for part in (machine, doctor, logs, bundle):
+        for part in (machine, self.cards, doctor, logs, bundle):
             inside.addWidget(_card(part))
         inside.addStretch(1)
         content.setLayout(inside)

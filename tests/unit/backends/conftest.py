@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from engine.native import pinned_version
 from setup import backends
 from setup.compiler import find_compiler
 from setup.context import Context, cache_folder
+from tests.support.backend_file import make_backend_file
 
 MakeBackend = Callable[..., Path]
 ROOT = Path(__file__).parents[3]
@@ -30,14 +29,7 @@ def make_backend(tmp_path: Path) -> MakeBackend:
     """Compiles C code to a backend's file, stamped for the library in use."""
 
     def make(code: str, *flags: str, name: str = "odd", version: str | None = None) -> Path:
-        source, bare = tmp_path / f"{name}.c", tmp_path / f"bare-{name}.so"
-        source.write_text(code, encoding="utf-8")
-        command = [find_compiler().c, "-shared", "-fPIC", "-o", bare, source, *flags]
-        subprocess.run(command, check=True)
-        target = tmp_path / f"libggml-{name}.so"
-        facts = {"backend": name, "version": version or pinned_version(), "commit": "test"}
-        backends.stamp(bare, target, facts)
-        return target
+        return make_backend_file(tmp_path, code, *flags, name=name, version=version)
 
     return make
 

@@ -14,9 +14,9 @@ from engine.backends.check import checked
 from engine.backends.errors import BackendNotFound, BackendWrongVersion
 from engine.backends.registration import fit
 from engine.backends.words import reason
+from tests.support.backend_file import CRASHES
 from tests.unit.backends.conftest import MakeBackend
 
-CRASHES = "#include <stdlib.h>\nvoid *ggml_backend_init(void) { abort(); }\n"
 HANGS = "#include <unistd.h>\nvoid *ggml_backend_init(void) { for (;;) sleep(1); }\n"
 
 pytestmark = pytest.mark.usefixtures("home")

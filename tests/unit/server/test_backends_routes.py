@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from engine.backends import store
-from engine.native import pinned_version
-from setup.backends import stamp
-from setup.compiler import find_compiler
+from tests.support.backend_file import CRASHES, make_backend_file
 from tests.unit.server.conftest import RunApp
 
 
@@ -74,12 +71,7 @@ def test_one_that_ends_its_check_by_itself_is_installed_and_not_used(
     run_app: RunApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWOFOLD_HOME", str(tmp_path / "home"))
-    code = "#include <stdlib.h>\nvoid *ggml_backend_init(void) { abort(); }\n"
-    (tmp_path / "odd.c").write_text(code, encoding="utf-8")
-    bare, file = tmp_path / "bare.so", tmp_path / "odd.so"
-    command = [find_compiler().c, "-shared", "-fPIC", "-o", bare, tmp_path / "odd.c"]
-    subprocess.run(command, check=True)
-    stamp(bare, file, {"backend": "odd", "version": pinned_version(), "commit": "test"})
+    file = make_backend_file(tmp_path, CRASHES)
 
     async def run() -> None:
         async with run_app() as client:
