@@ -28,14 +28,14 @@ EXCLUDED = [
 ]  # fmt: skip
 
 # The system has these, and other parts of it rely on having the same ones: the C++ runtime is
-# shared with graphics drivers, the others with the desktop.
+# shared with graphics drivers, Vulkan's loader comes with them, the others with the desktop.
 OF_THE_SYSTEM = re.compile(
     r"lib(stdc\+\+|gcc_s|c|m|dl|pthread|rt|util|resolv|z|bz2|lzma|zstd|expat|uuid|crypt"
     r"|fontconfig|freetype|png16|harfbuzz|graphite2|brotli\w*|dbus-1|systemd|cap|gcrypt|gpg-error"
     r"|lz4|glib-2\.0|gthread-2\.0|gobject-2\.0|gio-2\.0|gmodule-2\.0|pcre2-8|pcre|selinux|mount"
     r"|blkid|X11|X11-xcb|Xau|Xdmcp|Xext|xcb|EGL|GL|GLX|GLdispatch|OpenGL|drm|gbm|bsd|md"
     r"|com_err|gssapi_krb5|k5crypto|keyutils|krb5|krb5support"
-    r"|wayland-\w+)\.so(\.[\d.]+)?$"
+    r"|wayland-\w+|vulkan)\.so(\.[\d.]+)?$"
 )
 # What Qt's theme for GTK links to, which is left out with it.
 _OF_GTK = re.compile(

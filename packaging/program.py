@@ -18,7 +18,7 @@ sys.path.insert(1, str(ROOT))
 
 from staging import OUT, STAGE, project, source_time, stage  # noqa: E402
 
-from setup import library, portable  # noqa: E402
+from setup import backends, library, portable  # noqa: E402
 from setup.bootstrap import Needs, set_up  # noqa: E402
 from setup.compiler import Compiler, find_compiler  # noqa: E402
 from setup.context import Context, cache_folder, digest, file_sha256, write_whole  # noqa: E402
@@ -52,13 +52,15 @@ def make_environment(context: Context) -> Path:
 
 
 def gather(context: Context, compiler: Compiler, python: Path) -> None:
-    """Builds the library and the extension, and stages them with everything else."""
+    """Builds the library, its backend for graphics cards and the extension, and stages them with
+    everything else."""
     libraries = portable.make(context, compiler)
+    vulkan = backends.make(context, compiler, "vulkan")
     extension = _extension(context, compiler, python, libraries)
     code = "import sysconfig as s; print(s.get_path('purelib'), s.get_path('stdlib'))"
     found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     packages, standard = map(Path, found.stdout.split())
-    stage(library.sources(context), libraries, extension, packages, standard)
+    stage(library.sources(context), libraries, extension, packages, standard, [vulkan])
 
 
 def _extension(context: Context, compiler: Compiler, python: Path, libraries: Path) -> Path:

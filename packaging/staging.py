@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sysconfig
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -65,9 +66,17 @@ def _git(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def stage(sources: Path, libraries: Path, extension: Path, packages: Path, standard: Path) -> None:
+def stage(
+    sources: Path,
+    libraries: Path,
+    extension: Path,
+    packages: Path,
+    standard: Path,
+    backends: Sequence[Path] = (),
+) -> None:
     """Fills STAGE. `packages` and `standard` are the folders of Python's installed packages and
-    of its standard library, whose licence texts are taken."""
+    of its standard library, whose licence texts are taken; `backends` are files for graphics
+    cards."""
     facts = project()
     shutil.rmtree(STAGE, ignore_errors=True)
     for file in tracked("app", "engine", "assets"):
@@ -84,6 +93,8 @@ def stage(sources: Path, libraries: Path, extension: Path, packages: Path, stand
     _describe(facts.name, facts.version, facts.dependencies)
     _describe("llama-cpp-python", facts.llama_version, [])
     (STAGE / "backends").mkdir()
+    for file in backends:
+        shutil.copy(file, STAGE / "backends" / file.name)
     _licences(sources, packages, standard)
 
 

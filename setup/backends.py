@@ -1,8 +1,9 @@
 """GPU backends as add-on libraries: built from the pinned sources, beside the pinned CPU build.
 
 A backend is a file of its own that the unmodified library opens while it runs. It is built once,
-into the cache, by version and flags. `stamp` writes into the file what it was built for, so that
-`backend install` can refuse one that fits another version of the library.
+into the cache, by version and flags, for any processor of this machine's kind and with no path of
+this machine in it, so that the package can carry it. `stamp` writes into the file what it was built
+for, so that `backend install` can refuse one that fits another version of the library.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def make(
     """Builds the backend if it is not in the cache; an interrupted build goes on where it
     stopped. Raises SetupError."""
     kind = KINDS[name]
-    given, tools = _needs(context, name, architectures)
+    needs = _needs(context, name, architectures)
     pins = context.pins("llama")
     recipe = Recipe(
         backend=name,
@@ -120,9 +121,9 @@ def make(
         commit=pins["commit"],
         sdist_sha256=pins["sdist_sha256"],
         machine=platform.machine(),
-        cmake_args=" ".join((f"-D{kind.option}=ON", *COMMON_ARGS, *given)),
+        cmake_args=" ".join((f"-D{kind.option}=ON", *COMMON_ARGS, *needs.options)),
         compiler=compiler.name,
-        tools=tools,
+        tools=needs.tools,
     )
     place = folder(context) / name / recipe.key
     file = place / f"lib{kind.target}.so"
@@ -132,7 +133,7 @@ def make(
         context.need_space(context.cache, kind.space)
         before, context.held_locks = context.held_locks, [*context.held_locks, held]
         try:
-            _build(context, compiler, kind, recipe, place / "build")
+            _build(context, compiler, kind, recipe, needs.places, place / "build")
         finally:
             context.held_locks = before
         stamp(place / "build" / "bin" / file.name, place / "stamped.so", asdict(recipe))
@@ -162,10 +163,22 @@ def stamp(source: Path, target: Path, facts: dict[str, str]) -> None:
         raise SetupError("step.failed", step="Stamping", detail=done.stderr.strip(), log=source)
 
 
-def _needs(context: Context, name: str, architectures: str | None) -> tuple[list[str], str]:
-    """CMake's arguments and the tools' versions for this kind; raises SetupError if one lacks."""
+@dataclass(frozen=True)
+class Needs:
+    """CMake's arguments for a kind: `options` decide what is built, `places` only where things
+    are found. `tools`: the versions of what is used besides the compiler."""
+
+    options: Sequence[str] = ()
+    places: Sequence[str] = ()
+    tools: str = ""
+
+
+def _needs(context: Context, name: str, architectures: str | None) -> Needs:
+    """Raises SetupError if something lacks."""
     if name == "vulkan":
-        return vulkan_headers.find(context).arguments, _first_line(["glslc", "--version"])
+        found = vulkan_headers.find(context)
+        tools = f"{_first_line(['glslc', '--version'])}, headers {found.version}"
+        return Needs(places=found.arguments, tools=tools)
     if name == "cuda":
         nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
         if nvcc is None:
@@ -173,9 +186,12 @@ def _needs(context: Context, name: str, architectures: str | None) -> tuple[list
         if not has_cublas(Path(nvcc)):
             raise SetupError("cuda.no_cublas", nvcc=nvcc)
         wanted = architectures or CUDA_ARCHITECTURES
-        arguments = [f"-DCMAKE_CUDA_COMPILER={nvcc}", f"-DCMAKE_CUDA_ARCHITECTURES={wanted}"]
-        return arguments, _last_line([nvcc, "--version"])
-    return ["-DGGML_RPC_RDMA=OFF"], ""
+        return Needs(
+            options=[f"-DCMAKE_CUDA_ARCHITECTURES={wanted}"],
+            places=[f"-DCMAKE_CUDA_COMPILER={nvcc}"],
+            tools=_last_line([nvcc, "--version"]),
+        )
+    return Needs(options=["-DGGML_RPC_RDMA=OFF"])
 
 
 def has_cublas(nvcc: Path) -> bool:
@@ -188,9 +204,19 @@ def has_cublas(nvcc: Path) -> bool:
     return any(place.exists() for place in (*places, Path("/usr/include/cublas_v2.h")))
 
 
-def _build(context: Context, compiler: Compiler, kind: Kind, recipe: Recipe, build: Path) -> None:
+def _build(
+    context: Context,
+    compiler: Compiler,
+    kind: Kind,
+    recipe: Recipe,
+    places: Sequence[str],
+    build: Path,
+) -> None:
     jobs = library.job_count()
-    environ = compiler.environ | {"PATH": library.build_path(context)}
+    flags = f"-ffile-prefix-map={context.cache}=."
+    environ = compiler.environ | {"CFLAGS": flags, "CXXFLAGS": flags}
+    environ["PATH"] = library.build_path(context)
+    options = [*recipe.cmake_args.split(" "), *places]
     source = library.sources(context) / "vendor" / "llama.cpp"
 
     def show(line: str) -> None:
@@ -203,7 +229,7 @@ def _build(context: Context, compiler: Compiler, kind: Kind, recipe: Recipe, bui
     try:
         with context.progress.step(title, expected_s=kind.core_s / jobs):
             context.run(
-                ["cmake", "-S", source, "-B", build, "-G", "Ninja", *recipe.cmake_args.split(" ")],
+                ["cmake", "-S", source, "-B", build, "-G", "Ninja", *options],
                 what=f"configuring the {kind.name} backend",
                 log=f"backend-{kind.name}-configure",
                 extra_environ=environ,

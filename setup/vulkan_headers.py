@@ -22,8 +22,9 @@ LOADERS = ("/usr/lib/*/libvulkan.so.1", "/usr/lib*/libvulkan.so.1", "/usr/local/
 
 @dataclass(frozen=True)
 class Vulkan:
-    """What CMake is told; None where it finds the system's own."""
+    """What CMake is told; None where it finds the system's own. `version` is the headers'."""
 
+    version: str
     loader: Path
     include: Path | None
     spirv: Path | None
@@ -44,18 +45,23 @@ def find(context: Context) -> Vulkan:
     if loader is None or shutil.which("glslc") is None:
         raise SetupError("vulkan.missing")
     if new_enough(INCLUDES) and _has_spirv():
-        return Vulkan(loader, None, None)
+        return Vulkan(".".join(map(str, _found(INCLUDES))), loader, None, None)
     root = _fetched(context)
-    return Vulkan(loader, root / "include", root / "share" / "cmake" / "SPIRV-Headers")
+    version = context.pins("vulkan_headers")["libvulkan-dev"]
+    return Vulkan(version, loader, root / "include", root / "share" / "cmake" / "SPIRV-Headers")
 
 
 def new_enough(folders: Sequence[Path]) -> bool:
     """Whether the first Vulkan header found there has what the backend needs."""
+    return _found(folders) >= OLDEST
+
+
+def _found(folders: Sequence[Path]) -> tuple[int, int, int]:
     for folder in folders:
         header = folder / "vulkan" / "vulkan_core.h"
         if header.exists():
-            return _version(header.read_text(encoding="utf-8", errors="replace")) >= OLDEST
-    return False
+            return _version(header.read_text(encoding="utf-8", errors="replace"))
+    return (0, 0, 0)
 
 
 def _version(text: str) -> tuple[int, int, int]:

@@ -25,7 +25,8 @@ class CheckedDevice(BaseModel):
 class BackendInfo(BaseModel):
     """`state`: `ready` was checked and is used; `unfit` was checked and is not, for `reason`;
     `unchecked` is checked at the next start; `disabled` is not wanted by the user. `reason` is
-    `crashed`, `timeout`, `wrong_values`, `no_driver`, `no_device` or `not_loaded`."""
+    `crashed`, `timeout`, `wrong_values`, `no_driver`, `no_device` or `not_loaded`. `carried`: a
+    part of the program, which is not removed."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,6 +34,7 @@ class BackendInfo(BaseModel):
     path: Path
     state: Literal["ready", "unfit", "unchecked", "disabled"]
     enabled: bool
+    carried: bool = False
     reason: str | None = None
     detail: str = ""
     devices: tuple[CheckedDevice, ...] = ()

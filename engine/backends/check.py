@@ -19,6 +19,9 @@ TIME_LIMIT_S = 300.0
 ALONE = "TWOFOLD_NO_BACKENDS"
 _NOT_OPENED = 3
 _DRIVERS = {"libcuda.so.1": "NVIDIA's driver", "libvulkan.so.1": "the Vulkan loader"}
+# What a backend does that meets its loader, but no driver behind it.
+_NO_DRIVER = {"vulkan": "a Vulkan driver"}
+_REFUSED = "ggml_backend_init returned NULL"
 _MISSING = re.compile(r"(lib[\w.+-]+): cannot open shared object")
 
 
@@ -46,7 +49,7 @@ def checked(
         said = expired.stderr.decode("utf-8", "replace") if expired.stderr else ""
         return _failed(fingerprint, "timeout", f"{time_limit_s:.0f} s, {_step(said)}")
     if done.returncode == _NOT_OPENED:
-        return _not_opened(fingerprint, done.stderr)
+        return _not_opened(fingerprint, backend.name, done.stderr)
     if done.returncode != 0:
         how = _signal(done.returncode) or f"exit status {done.returncode}"
         return _failed(fingerprint, "crashed", f"{how}, {_step(done.stderr)}: {_last(done.stderr)}")
@@ -65,8 +68,10 @@ def checked(
     return Verdict(fingerprint=fingerprint, devices=devices)
 
 
-def _not_opened(fingerprint: str, said: str) -> Verdict:
+def _not_opened(fingerprint: str, backend: str, said: str) -> Verdict:
     missing = _MISSING.search(said)
+    if missing is None and _REFUSED in said and backend in _NO_DRIVER:
+        return _failed(fingerprint, "no_driver", _NO_DRIVER[backend])
     if missing is None:
         return _failed(fingerprint, "not_loaded", _last(said))
     name = missing[1]

@@ -41,6 +41,12 @@ class BackendNotFound(TwofoldError):
     code = "backend.not_found"
 
 
+class BackendIsCarried(TwofoldError):
+    """A part of the program, which cannot be removed by itself. Data: `name`."""
+
+    code = "backend.is_carried"
+
+
 class BackendBuildElsewhere(TwofoldError):
     """Only the set-up, in a checkout, builds. Data: `name`."""
 

@@ -1,6 +1,8 @@
 """The installed backends: their files, whether they are wanted, and what the self-check found.
 
-Each has a folder of its own below the data folder: `libggml-<name>.so` and `state.json`.
+Each has a folder of its own below the data folder: `libggml-<name>.so` and `state.json`. The
+package carries others, whose files lie with the program; one that was installed takes the place of
+a carried one of the same name.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+import engine
 from engine import paths, pinned
 from engine.api.backends import BackendInfo, CheckedDevice
-from engine.backends.errors import BackendNotFound, BackendNotReadable
+from engine.backends.errors import BackendIsCarried, BackendNotFound, BackendNotReadable
 from engine.backends.stamp import Stamp, require_match
 
 _STATE = "state.json"
@@ -41,13 +44,14 @@ class State(BaseModel):
 
 
 class Installed(BaseModel):
-    """A backend that was installed here."""
+    """A backend that was installed here, or that the package carries."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     path: Path
     state: State
+    carried: bool = False
 
     def fingerprint(self) -> str:
         """Changes with the file, and with each start of the machine: drivers change then."""
@@ -71,6 +75,7 @@ class Installed(BaseModel):
             path=self.path,
             state=state,
             enabled=self.state.enabled,
+            carried=self.carried,
             reason=verdict.reason if verdict and self.state.enabled else None,
             detail=verdict.detail if verdict and self.state.enabled else "",
             devices=verdict.devices if verdict else (),
@@ -81,14 +86,22 @@ def folder() -> Path:
     return paths.data_folder() / "backends"
 
 
+def carried_folder() -> Path:
+    """Where the package has the backends that it carries; a checkout has none there."""
+    return Path(engine.__file__ or "").parent.parent / "backends"
+
+
 def installed() -> list[Installed]:
     """All of them, by name; a file whose state cannot be read counts as not checked."""
-    found: list[Installed] = []
-    for library in sorted(folder().glob("*/libggml-*.so")):
+    found: dict[str, Installed] = {}
+    for library in carried_folder().glob("libggml-*.so"):
+        name = library.stem.removeprefix("libggml-")
+        found[name] = Installed(name=name, path=library, state=_load(name), carried=True)
+    for library in folder().glob("*/libggml-*.so"):
         name = library.parent.name
         if library.name == f"libggml-{name}.so":
-            found.append(Installed(name=name, path=library, state=_load(library.parent)))
-    return found
+            found[name] = Installed(name=name, path=library, state=_load(name))
+    return [found[name] for name in sorted(found)]
 
 
 def find(name: str) -> Installed:
@@ -120,12 +133,15 @@ def install(file: Path) -> Installed:
 
 
 def remove(name: str) -> None:
-    """Raises BackendNotFound."""
-    shutil.rmtree(find(name).path.parent)
+    """Raises BackendNotFound, or BackendIsCarried for one that is part of the program."""
+    if find(name).carried:
+        raise BackendIsCarried(name=name)
+    shutil.rmtree(folder() / name)
 
 
 def save(backend: Installed) -> None:
-    path = backend.path.with_name(_STATE)
+    path = folder() / backend.name / _STATE
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{_STATE}.{os.getpid()}.new")
     temporary.write_text(backend.state.model_dump_json(indent=1), encoding="utf-8")
     temporary.replace(path)
@@ -148,9 +164,9 @@ def set_verdict(backend: Installed, verdict: Verdict) -> Installed:
     return changed
 
 
-def _load(place: Path) -> State:
+def _load(name: str) -> State:
     try:
-        return State.model_validate_json((place / _STATE).read_text(encoding="utf-8"))
+        return State.model_validate_json((folder() / name / _STATE).read_text(encoding="utf-8"))
     except (OSError, ValidationError):
         return State()
 

@@ -26,6 +26,10 @@ SENTENCES: dict[str, str] = {
     "backend.not_found": (
         "No backend named {name} is installed: ./twofold backend list shows those that are."
     ),
+    "backend.is_carried": (
+        "{name} is a part of this program and stays where it is: to leave it out, run ./twofold "
+        "backend disable {name}."
+    ),
     "backend.build_elsewhere": (
         "Backends are built from Twofold's sources: run ./twofold backend build {name} in a "
         "checkout, and install the file that it names with backend install."
@@ -47,8 +51,8 @@ REASONS: dict[str, str] = {
         "run ./twofold backend check {name}."
     ),
     "no_driver": (
-        "{name} needs what this machine does not have ({detail}), so it is not used: install the "
-        "graphics driver, then run ./twofold backend check {name}."
+        "No graphics driver was found for {name} (missing: {detail}), so it is not used: "
+        "install the card's driver, then run ./twofold backend check {name}."
     ),
     "no_device": (
         "{name} found no device that it can use, so it is not used: check that the card is in "

@@ -11,6 +11,9 @@ from pathlib import Path
 
 # The GCC release that brought each of the C++ library's symbol versions GLIBCXX_3.4.N.
 _GCC_OF = {28: "9", 29: "11", 30: "12", 31: "13", 32: "13.2", 33: "14", 34: "15"}
+# Vulkan's loader comes with graphics drivers. Without it models run on the CPU, and the program
+# says why, so it is recommended and no machine has to have it.
+DOES_WITHOUT = frozenset({"libvulkan.so.1"})
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def packages(links: Iterable[Links], held: set[str], owners: dict[str, str]) -> 
     """Debian's dependencies. `held`: the program's own files by name; `owners`: whose package each
     library is. Raises KeyError with the name of one that no package owns."""
     every = [*links]
-    outside = {name for one in every for name in one.needed} - held
+    outside = {name for one in every for name in one.needed} - held - DOES_WITHOUT
     named = {owners[name] for name in outside if not name.startswith("ld-linux")}
     least = {"GLIBC": (0, 0), "GLIBCXX": (0, 0)}
     for name, major, minor in (version for one in every for version in one.versions):
@@ -60,7 +63,7 @@ def needs_of(program: Path) -> list[str]:
     files = [path for path in program.rglob("*") if path.is_file() and not path.is_symlink()]
     links = [read_links(_said("objdump", "-p", path)) for path in files if is_program_file(path)]
     held = {path.name for path in program.rglob("*")}
-    outside = {name for one in links for name in one.needed} - held
+    outside = {name for one in links for name in one.needed} - held - DOES_WITHOUT
     owners: dict[str, str] = {}
     known = _said("ldconfig", "-p")
     for name in outside:

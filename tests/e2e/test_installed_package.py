@@ -180,17 +180,83 @@ def test_install_first_run_answer_odp_answer_close_remove(installed: CleanRoot) 
         assert not (root.folder / place).exists()
 
 
+def test_a_graphics_card_is_used_with_no_toolkit_and_done_without_where_there_is_none(
+    installed: CleanRoot,
+) -> None:
+    """The card is Mesa's software driver, which the backend takes only where it is named."""
+    root, named = installed, {"GGML_VK_VISIBLE_DEVICES": "0"}
+    options = ("--temperature", "0", "--max-tokens", "8")
+    assert "Paris" in root.run("twofold", "chat", *options, QUESTION, person=True)
+    said = " ".join(root.run("twofold", "backend", "list", person=True).split())
+    assert "No graphics driver was found for vulkan (missing: the Vulkan loader" in said
+
+    root.install("mesa-vulkan-drivers")
+    for tool in ("glslc", "c++", "cc"):
+        with pytest.raises(AssertionError):
+            root.run("sh", "-c", f"command -v {tool}")
+    root.run("twofold", "backend", "check", "vulkan", person=True, **named)
+    listed = root.run("twofold", "backend", "list", "--json", person=True, **named)
+    (backend,) = json.loads(listed)["backends"]
+    assert (backend["name"], backend["state"], backend["carried"]) == ("vulkan", "ready", True)
+    (device,) = backend["devices"]
+    assert device["name"] == "Vulkan0" and "llvmpipe" in device["description"]
+    assert device["kernels"] > 0
+
+    used = inside(root, ANSWERED_ON_A_DEVICE, QUESTION, **named)
+    assert "Paris" in used["answer"]
+    assert used["prefiller_on"] == ["Vulkan0"]
+    assert used["weights_bytes"].get("Vulkan0", 0) > demo_model().stat().st_size / 2, used
+
+
+# Prints the answer, where the prefiller lies, and what the library told of each buffer of weights.
+ANSWERED_ON_A_DEVICE = """
+import json, re, sys
+from engine.api.messages import Message
+from engine.api.sampling import SamplingSettings
+from engine.chat.session import ChatSession
+from engine.demo import demo_prefiller
+from engine.native import native
+from engine.paths import demo_model
+from engine.runtime.loaded_model import LoadedModel
+from engine.runtime.settings import LoadSettings
+
+model = LoadedModel(
+    demo_model(), prefiller=demo_prefiller(demo_model()), settings=LoadSettings(context=128)
+)
+log = "\\n".join(native().library_log_tail(10000))
+sizes = re.findall(r"(\\w+) model buffer size = +([0-9.]+) MiB", log)
+chat = ChatSession(model)
+report = chat.ask(
+    [Message(role="user", content=sys.argv[1])],
+    SamplingSettings(temperature=0, max_tokens=8, drafts="off"),
+    "resident",
+    lambda event: None,
+)
+print(json.dumps({
+    "answer": b"".join(map(model.piece, report.answer_tokens)).decode(),
+    "prefiller_on": model.prefill_memory.devices,
+    "weights_bytes": {name: float(size) * 2**20 for name, size in sizes},
+}))
+"""
+
+USABLE = """
+import json
+from engine.native import library_folder, native
+variants = native().cpu_variants(str(library_folder()))
+print(json.dumps([[name for name, score in variants if score > 0], native().usable_kernels()]))
+"""
+
+
+def inside(root: CleanRoot, code: str, *arguments: str, **environ: str) -> Any:
+    """What `code`, run by the program itself, prints as JSON in its last line."""
+    (root.folder / HOME / "code.py").write_text(code, encoding="utf-8")
+    said = root.run("twofold", "-P", f"/{HOME}/code.py", *arguments, person=True, **environ)
+    return json.loads(said.splitlines()[-1])
+
+
 def usable(root: CleanRoot) -> tuple[list[str], list[str]]:
     """The library's variants that run here, and our own kernels, as the program says."""
-    code = root.folder / HOME / "usable.py"
-    code.write_text(
-        "import json; from engine.native import library_folder, native\n"
-        "variants = native().cpu_variants(str(library_folder()))\n"
-        "print(json.dumps([[name for name, score in variants if score > 0],"
-        " native().usable_kernels()]))\n"
-    )
-    said = root.run("twofold", "-P", f"/{HOME}/usable.py", person=True)
-    variants, kernels = json.loads(said.splitlines()[-1])
+    variants, kernels = inside(root, USABLE)
     return variants, kernels
 
 

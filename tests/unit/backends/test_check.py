@@ -11,7 +11,7 @@ import pytest
 
 from engine.backends import store
 from engine.backends.check import checked
-from engine.backends.errors import BackendNotFound, BackendWrongVersion
+from engine.backends.errors import BackendIsCarried, BackendNotFound, BackendWrongVersion
 from engine.backends.registration import fit
 from engine.backends.words import reason
 from tests.support.backend_file import CRASHES
@@ -50,6 +50,50 @@ def test_one_without_its_driver_says_which_library_lacks(
     info = store.set_verdict(backend, checked(backend)).info()
     assert info.reason == "no_driver"
     assert "NVIDIA's driver, libcuda.so.1" in reason(info)
+
+
+def test_one_that_finds_its_loader_but_no_driver_says_so(make_backend: MakeBackend) -> None:
+    backend = store.install(
+        make_backend("void *ggml_backend_init(void) { return 0; }\n", name="vulkan")
+    )
+    info = store.set_verdict(backend, checked(backend)).info()
+    assert info.reason == "no_driver"
+    assert "No graphics driver was found for vulkan (missing: a Vulkan driver)" in reason(info)
+
+
+def test_one_that_the_package_carries_is_used_like_an_installed_one_and_stays(
+    make_backend: MakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried = tmp_path / "carried"
+    carried.mkdir()
+    file = carried / "libggml-odd.so"
+    file.write_bytes(make_backend(CRASHES).read_bytes())
+    file.chmod(0o555)
+    monkeypatch.setattr(store, "carried_folder", lambda: carried)
+    (backend,) = store.installed()
+    assert (backend.path, backend.info().carried) == (file, True)
+    assert not fit(backend)
+    info = store.find("odd").info()
+    assert (info.state, info.reason) == ("unfit", "crashed")
+    assert [path.name for path in carried.iterdir()] == [file.name], "the verdict lies elsewhere"
+    store.set_enabled("odd", False)
+    assert store.find("odd").info().state == "disabled"
+    with pytest.raises(BackendIsCarried):
+        store.remove("odd")
+    assert store.find("odd").info().state == "disabled"
+
+
+def test_an_installed_one_takes_the_place_of_the_carried_one(
+    make_backend: MakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried = tmp_path / "carried"
+    carried.mkdir()
+    (carried / "libggml-odd.so").write_bytes(make_backend(HANGS).read_bytes())
+    monkeypatch.setattr(store, "carried_folder", lambda: carried)
+    own = store.install(make_backend(CRASHES))
+    assert [(one.path, one.carried) for one in store.installed()] == [(own.path, False)]
+    store.remove("odd")
+    assert [one.carried for one in store.installed()] == [True]
 
 
 def test_a_library_that_is_no_backend_is_not_opened(make_backend: MakeBackend) -> None:

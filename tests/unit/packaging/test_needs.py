@@ -29,6 +29,13 @@ def test_libraries_become_packages_of_the_versions_that_the_symbols_need() -> No
     assert found == ["libc6 (>= 2.34)", "libstdc++6 (>= 11)"]
 
 
+def test_vulkans_loader_is_not_asked_for_because_the_program_runs_without() -> None:
+    needs = script("linux/needs")
+    links = needs.read_links("  NEEDED               libvulkan.so.1\n")
+    assert needs.packages([links], set(), {"libvulkan.so.1": "libvulkan1"}) == []
+    assert "libvulkan1" in script("linux/installers").RECOMMENDED
+
+
 def test_a_library_that_no_package_owns_is_not_passed_over() -> None:
     needs = script("linux/needs")
     with pytest.raises(KeyError, match=r"libours\.so\.1"):

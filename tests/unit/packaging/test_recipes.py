@@ -128,6 +128,7 @@ def test_shell_recipes_parse_and_can_be_run(recipe: str) -> None:
         "twofold-0.1.0.dist-info/direct_url.json",
         "libstdc++.so.6",
         "libX11.so.6",
+        "libvulkan.so.1",
         "libglib-2.0.so.0",
     ],
 )
@@ -143,6 +144,7 @@ def test_what_no_person_needs_stays_out(place: str) -> None:
         "PySide6/Qt/plugins/imageformats/libqsvg.so",
         "llama_cpp/lib/libggml-cpu-sse42.so",
         "libxcb-cursor.so.0",
+        "backends/libggml-vulkan.so",
         "libgomp.so.1",
         "licences/qt.txt",
     ],

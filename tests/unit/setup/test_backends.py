@@ -58,6 +58,22 @@ def test_it_carries_what_it_was_built_for(context: Context, calls: Path) -> None
     assert (facts.backend, facts.version, facts.commit) == ("rpc", pins["version"], pins["commit"])
 
 
+def test_the_package_can_carry_it_it_is_for_any_processor_and_names_no_folder(
+    context: Context, calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = f"-DVulkan_INCLUDE_DIR={context.cache}/include"
+    needs = backends.Needs(options=["-DOPTION=1"], places=[place], tools="glslc 1")
+    monkeypatch.setattr(backends, "_needs", lambda *_: needs)
+    made = backends.make(context, GCC, "vulkan")
+    configured = calls.read_text(encoding="utf-8").splitlines()[0]
+    for argument in ("-DGGML_NATIVE=OFF", "-DOPTION=1", place):
+        assert argument in configured
+    assert str(context.cache).encode() not in made.read_bytes(), "the stamp names a folder"
+    moved = backends.Needs(options=["-DOPTION=1"], places=["-DElsewhere"], tools="glslc 1")
+    monkeypatch.setattr(backends, "_needs", lambda *_: moved)
+    assert backends.make(context, GCC, "vulkan") == made, "where things lie makes no other build"
+
+
 def test_another_compiler_is_another_build_but_the_old_one_is_not_stale(
     context: Context, calls: Path
 ) -> None:
