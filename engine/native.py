@@ -46,6 +46,12 @@ def library_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "lib"
 
 
+def cpu_variant_file() -> Path | None:
+    """The file of the CPU variant in use; None where the library comes with its CPU backend."""
+    variant: str = native().cpu_variant()
+    return library_folder() / f"libggml-cpu-{variant}.so" if variant else None
+
+
 @functools.cache
 def native() -> ModuleType:
     """`engine._native`, loaded once.

@@ -1,9 +1,10 @@
 """The library alone, in a process of its own: `python -m engine.bench.bare_library`.
 
 Decodes greedily through llama-cpp-python's low-level bindings in the tightest loop they allow:
-one batch, made once, and the library's own sampler. Nothing of the engine is loaded.
+one batch, made once, and the library's own sampler. Nothing of the engine computes.
 
-Reads JSON lines: first `{model, context, threads, prompt}`, then `{tokens}` for each round.
+Reads JSON lines: first `{cpu_backend, model, context, threads, prompt}`, then `{tokens}` for each
+round. `cpu_backend` is the file to open where the library comes without one, else empty.
 Writes `{}` once the model is loaded, then for each round `{seconds}`, the time of that many
 evaluations, each with the sampling after it. Ends when its input does.
 """
@@ -16,18 +17,25 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import llama_cpp
+
+from engine.backends.opening import open_backend
 
 _BATCH = 512  # the library's own default
 _ERROR = 4  # GGML_LOG_LEVEL_ERROR
 
 
 class BareLibrary:
-    def __init__(self, path: str, context: int, threads: int) -> None:
+    def __init__(self, cpu_backend: str, path: str, context: int, threads: int) -> None:
         self._log = llama_cpp.llama_log_callback(_only_errors)
         llama_cpp.llama_log_set(self._log, ctypes.c_void_p(0))
+        if cpu_backend:
+            folder = Path(llama_cpp.__file__).parent / "lib"
+            if not open_backend(ctypes.CDLL(str(folder / "libllama.so")), Path(cpu_backend)):
+                raise RuntimeError(f"{cpu_backend} could not be opened")
         llama_cpp.llama_backend_init()
         self._model: Any = llama_cpp.llama_model_load_from_file(
             path.encode(), llama_cpp.llama_model_default_params()
@@ -81,7 +89,7 @@ def _only_errors(level: int, text: bytes, data: Any) -> None:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     setup = json.loads(sys.stdin.readline())
-    library = BareLibrary(setup["model"], setup["context"], setup["threads"])
+    library = BareLibrary(setup["cpu_backend"], setup["model"], setup["context"], setup["threads"])
     print("{}", flush=True)
     for line in sys.stdin:
         seconds = library.round(setup["prompt"], json.loads(line)["tokens"])

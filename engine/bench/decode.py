@@ -25,7 +25,7 @@ from engine.bench.sample_text import sample_text, tokenize
 from engine.bench.ttft import GREEDY, prepare
 from engine.chat.cancellation import Cancellation
 from engine.chat.model import CANCELLED_TOKEN, Progress
-from engine.native import native
+from engine.native import cpu_variant_file, native
 from engine.runtime.loaded_model import LoadedModel
 
 _WARM_UP = 4  # tokens; the first ones touch weights and buffers for the first time
@@ -154,6 +154,7 @@ class _Library:
     ) -> None:
         self._cancellation = cancellation
         self._setup = {
+            "cpu_backend": str(cpu_variant_file() or ""),
             "model": str(model.files.files[0].path),
             "context": model.n_ctx,
             "threads": model.settings.threads,

@@ -110,6 +110,12 @@ def machine_key() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
+def multiplier() -> str:
+    """Names what multiplies on the CPU: the library's variant, and the kernel of ours. Speeds that
+    were measured with one say nothing of another."""
+    return f"{native().cpu_variant() or 'own'}/{native().chosen_kernel()}"
+
+
 def _cpu() -> str:
     try:
         info = Path("/proc/cpuinfo").read_text(encoding="utf-8")

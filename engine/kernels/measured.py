@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from engine import paths
-from engine.kernels.check import machine_key
+from engine.kernels.check import machine_key, multiplier
 
 NEVER = 0
 # A kernel has to be faster by this much to be taken.
@@ -36,7 +36,7 @@ def known_or_measured(
     `measure` takes a name, the kernel and the number of threads.
     """
     file = paths.cache_folder() / file_name
-    key = f"{machine_key()} {kernel} {threads}"
+    key = f"{machine_key()} {multiplier()} {threads}"
     known = _read(file)
     found = known.get(key, {})
     missing = [name for name in names if name not in found]

@@ -17,13 +17,15 @@ KEPT_DAYS = 30
 
 
 class Measured(BaseModel):
-    """`rates_at`: when the rates were measured, as an ISO date."""
+    """`rates_at`: when the rates were measured, as an ISO date; `rates_by`: with what, as
+    `engine.kernels.check.multiplier` names it."""
 
     model_config = ConfigDict(frozen=True)
 
     disks: tuple[Disk, ...] = ()
     rates: Rates | None = None
     rates_at: str | None = None
+    rates_by: str = ""
 
 
 def load(folder: Path | None = None) -> Measured:
@@ -37,6 +39,7 @@ def load(folder: Path | None = None) -> Measured:
         disks=tuple(disk for disk in found.disks if fresh(disk.measured_at)),
         rates=found.rates if fresh(found.rates_at) else None,
         rates_at=found.rates_at if fresh(found.rates_at) else None,
+        rates_by=found.rates_by if fresh(found.rates_at) else "",
     )
 
 

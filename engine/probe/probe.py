@@ -10,6 +10,7 @@ from pathlib import Path
 from engine import paths
 from engine.api.hardware import Device, Disk, Host, Profile, Rates
 from engine.chat.cancellation import Cancellation
+from engine.kernels.check import multiplier
 from engine.native import native
 from engine.planner.rates import CPU
 from engine.probe import cache, disks, machine
@@ -34,7 +35,8 @@ def known_profile(folders: Sequence[Path] | None = None) -> Profile:
         for folder in folders or model_folders()
     ]
     device = found[0].name if found else CPU
-    rates = known.rates if known.rates and known.rates.device == device else Rates()
+    same = known.rates and known.rates.device == device and known.rates_by == multiplier()
+    rates = known.rates if known.rates and same else Rates()
     return Profile(devices=found, host=host, disks=_distinct(described), rates=rates)
 
 
@@ -157,6 +159,6 @@ def _remember(disk: Disk | None = None, rates: Rates | None = None) -> None:
         known = known.model_copy(update={"disks": (*others, disk)})
     if rates is not None:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        known = known.model_copy(update={"rates": rates, "rates_at": now})
+        known = known.model_copy(update={"rates": rates, "rates_at": now, "rates_by": multiplier()})
     with contextlib.suppress(OSError):
         cache.save(known)

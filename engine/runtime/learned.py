@@ -47,7 +47,8 @@ class Pair(Data):
 
 class Learned(Data):
     """Everything that is kept: pairs by their key, and measured product rates of the machine by
-    type, in 10^12 operations a second, under a name of the device and its threads."""
+    type, in 10^12 operations a second, under a name of the device, what multiplies there, and its
+    threads."""
 
     pairs: dict[str, Pair] = {}
     products: dict[str, dict[str, float]] = {}

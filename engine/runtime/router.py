@@ -15,6 +15,7 @@ from engine.bench.disk import measure_disk
 from engine.errors import TwofoldError
 from engine.gguf.identity import decoder_hash
 from engine.gguf.splits import GgufModel
+from engine.kernels.check import multiplier
 from engine.planner.facts import ModelFacts, PrefillerFacts, block_bytes, model_facts
 from engine.planner.layout import spread_order
 from engine.planner.plan import make_plan
@@ -211,7 +212,7 @@ class Router:
         identity = decoder_hash(self._decoder)[:16]
         self._key = (
             f"{identity} {prefiller.path.name} {prefiller.nbytes} {CPU} "
-            f"{self._settings.threads} {self._micro_batch}"
+            f"{multiplier()} {self._settings.threads} {self._micro_batch}"
         )
 
     def _key_of(self, path: Path, kept: int) -> str:
@@ -238,7 +239,7 @@ class Router:
         weights = self._facts.products
         main = sorted(weights, key=lambda name: weights[name], reverse=True)[:_TYPES_MEASURED]
         wanted = [*main, PREFILL_TYPE]
-        device = f"{CPU} {self._settings.threads}"
+        device = f"{CPU} {multiplier()} {self._settings.threads}"
         known = self._learned.products.get(device, {})
         missing = [name for name in wanted if name not in known]
         if missing:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.kernels import autocast
+from engine.kernels import measured as measured_file
 from engine.kernels.autocast import NEVER, prepare_autocast, prepare_decode
 
 
@@ -54,6 +55,16 @@ def test_what_is_known_is_not_measured_again(measured: list[int]) -> None:
     assert prepare_autocast(["Q4_K"], 1) == {"Q4_K": 128}
     assert measured == []
     prepare_autocast(["Q4_K"], 2)
+    assert measured != []
+
+
+def test_what_one_variant_of_the_library_is_known_for_is_not_said_of_another(
+    measured: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_autocast(["Q4_K"], 1)
+    measured.clear()
+    monkeypatch.setattr(measured_file, "multiplier", lambda: "sse42/scalar")
+    prepare_autocast(["Q4_K"], 1)
     assert measured != []
 
 

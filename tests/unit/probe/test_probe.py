@@ -142,6 +142,15 @@ def test_a_kernel_that_kills_its_process_leaves_the_rates_unknown(
     assert probe([models]).rates == Rates()
 
 
+def test_rates_of_another_variant_of_the_library_are_not_taken(
+    models: Path, fixed_rates: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = probe([models]).rates
+    assert fixed_rates and known_profile([models]).rates == measured != Rates()
+    monkeypatch.setattr(module, "multiplier", lambda: "sse42/scalar")
+    assert known_profile([models]).rates == Rates()
+
+
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"disks": 1}'])
 def test_a_damaged_cache_is_as_none(models: Path, damage: str) -> None:
     folder = models.parent / "home" / "cache"

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from engine.gguf.splits import GgufModel, open_model
+from engine.kernels.check import multiplier
 from engine.planner.times import PASS_TOKENS
 from engine.prefiller.build import build_prefiller
 from engine.prefiller.formats import Prefiller, open_prefiller
@@ -73,6 +74,24 @@ def test_a_measured_speed_is_kept_and_not_measured_again(
     choose(make(decoder, RateStore(tmp_path / "data")), prefiller)
     choose(make(decoder, RateStore(tmp_path / "data")), prefiller)
     assert speeds["calls"] == 1
+
+
+def test_what_one_kernel_or_variant_taught_is_not_used_by_another(
+    pair: tuple[GgufModel, Prefiller],
+    speeds: dict[str, float],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoder, prefiller = pair
+    router = make(decoder, RateStore(tmp_path / "data"))
+    choose(router, prefiller)
+    for _ in range(2):
+        router.learn("odp", 0, 4000, 0, 1000.0, prefiller)
+        router.learn("resident", router.blocks, 4000, 0, 1000.0, prefiller)
+    assert choose(make(decoder, RateStore(tmp_path / "data")), prefiller).path == "decoder"
+    monkeypatch.setattr(module, "multiplier", lambda: "sse42/scalar")
+    assert choose(make(decoder, RateStore(tmp_path / "data")), prefiller).path != "decoder"
+    assert speeds["calls"] == 2
 
 
 def test_runs_teach_that_a_path_is_slower_than_predicted(
@@ -174,4 +193,4 @@ def test_a_loaded_model_routes_and_learns(tmp_path: Path) -> None:
         model.close()
     (learned,) = store.learned.pairs.values()
     assert {"odp", "decoder"} <= set(learned.samples)
-    assert store.learned.products["CPU 1"].keys() == {"Q8_0", "NVFP4"}
+    assert store.learned.products[f"CPU {multiplier()} 1"].keys() == {"Q8_0", "NVFP4"}
