@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import DEFAULT_POLICY, PathSetting, Policy
+from engine.program import called
 
 _SAMPLING = SamplingSettings.model_fields
 
@@ -123,7 +124,7 @@ class GenerationSettings(Section):
 
 class LibrarySettings(Section):
     folder: str | None = _setting(
-        None, "Where models are kept; ./twofold models move changes it and moves them.",
+        None, called("Where models are kept; ./twofold models move changes it and moves them."),
         min_length=1, max_length=4096,
     )  # fmt: skip
     folders: tuple[str, ...] = _setting(

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from engine import paths
 from engine.api.settings import Kind, SettingInfo, Source
 from engine.errors import TwofoldError
+from engine.program import called
 from engine.settings import Section, Settings
 
 PREFIX = "TWOFOLD_"
@@ -154,7 +155,7 @@ def _require_known(name: str, source: Source) -> FieldInfo:
     key = name.rpartition(".")[2]
     close = [full for full in known if full.rpartition(".")[2] == key]  # in another section
     close = close or difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    suggestion = f"Did you mean {close[0]}?" if close else "See ./twofold serve --help."
+    suggestion = f"Did you mean {close[0]}?" if close else called("See ./twofold serve --help.")
     raise UnknownSetting(name=name, source=source, suggestion=suggestion)
 
 

@@ -15,9 +15,11 @@ from engine.errors import TwofoldError
 from engine.gguf import words as gguf
 from engine.kernels import words as kernels
 from engine.library import words as library
+from engine.packaged_words import SENTENCES as PACKAGED_SENTENCES
 from engine.planner import words as planner
 from engine.prefiller import words as prefiller
 from engine.probe import words as probe
+from engine.program import sentence_for
 from engine.runtime import words as runtime
 from engine.server import words as server
 
@@ -49,10 +51,11 @@ SENTENCES: dict[str, str] = {
         "The program's own file {name} is missing (looked in {folders}), so the installation is "
         "not complete. Install Twofold again."
     ),
+    **PACKAGED_SENTENCES,
 }
 
 
 def sentence(error: TwofoldError) -> str:
     """The sentence for `error`; an unknown code falls back to the code and its facts."""
-    template = SENTENCES.get(error.code)
+    template = sentence_for(error.code, SENTENCES)
     return fill(template, error.data) if template else str(error)

@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from engine.program import called, sentence_for
+
 Language = Literal["en", "ko"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 
@@ -19,7 +21,7 @@ _current: Language = "en"
 def catalogue(name: Language) -> dict[str, str]:
     """All entries of one language; nested tables become dotted ids."""
     path = Path(__file__).with_name(f"{name}.toml")
-    return dict(_flat(tomllib.loads(path.read_text(encoding="utf-8"))))
+    return dict(_flat(tomllib.loads(called(path.read_text(encoding="utf-8")))))
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -65,7 +67,7 @@ def engine_sentences(name: Language) -> dict[str, str]:
 
 def engine_sentence(code: str) -> str | None:
     """The template for an engine's code, None where the engine's own words are to be shown."""
-    return engine_sentences(_current).get(code)
+    return sentence_for(code, engine_sentences(_current))
 
 
 def has(key: str) -> bool:

@@ -1,11 +1,13 @@
 """Fills sentences with data: as `format` does, and `{bytes:size}` or `{bytes:memory}` in the unit
-that suits. All sizes that a person reads are written here."""
+that suits. All sizes that a person reads are written here. The program is called by its name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
+
+from engine.program import called
 
 Units = Sequence[tuple[str, float]]
 
@@ -35,4 +37,4 @@ class _Sentences(Formatter):
 
 def fill(template: str, data: Mapping[str, Any]) -> str:
     """Raises KeyError, IndexError or ValueError where the data is not what the template wants."""
-    return _Sentences().vformat(template, (), data)
+    return _Sentences().vformat(called(template), (), data)

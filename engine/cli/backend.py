@@ -16,6 +16,7 @@ from engine.backends.check import checked
 from engine.backends.errors import BackendBuildElsewhere
 from engine.backends.registration import fit
 from engine.backends.words import reason
+from engine.program import called
 
 app = typer.Typer(no_args_is_help=True, help="Build, install, list and remove GPU backends.")
 
@@ -50,7 +51,9 @@ def list_installed(
         print(Backends(backends=tuple(infos)).model_dump_json(indent=1))
         return
     if not infos:
-        print("No backend is installed; models run on the CPU. ./twofold backend build vulkan")
+        print(
+            called("No backend is installed; models run on the CPU. ./twofold backend build vulkan")
+        )
         return
     show(infos)
 

@@ -18,6 +18,7 @@ from engine.doctor.bundle import default_name, write_bundle
 from engine.doctor.report import Report, report
 from engine.kernels.check import Verdict
 from engine.probe.probe import probe
+from engine.program import called
 
 app = typer.Typer()
 
@@ -60,8 +61,10 @@ def _gpu(console: Console) -> bool:
     wanted = [backend for backend in store.installed() if backend.state.enabled]
     if not wanted:
         print(
-            "No GPU backend is installed, so models run on the CPU: ./twofold backend build vulkan "
-            "makes one for any card."
+            called(
+                "No GPU backend is installed, so models run on the CPU: ./twofold backend build "
+                "vulkan makes one for any card."
+            )
         )
         return False
     with console.status("Checking the GPU backends..."):

@@ -11,6 +11,7 @@ import typer.core
 import typer.main
 
 from engine.errors import TwofoldError
+from engine.program import is_packaged
 
 # Name, and the line that `--help` shows. Each lives in `engine.cli.<name>` as a Typer `app`.
 COMMANDS = {
@@ -53,7 +54,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    epilog="./twofold test sets up the developers' tools and runs every check.",
+    epilog=None
+    if is_packaged()
+    else "./twofold test sets up the developers' tools and runs every check.",
 )
 
 

@@ -31,6 +31,7 @@ from engine.downloads.service import Models
 from engine.library.errors import AmbiguousModel, NoSuchModel
 from engine.library.library import absolute, hub_name
 from engine.probe.probe import known_profile
+from engine.program import called
 from engine.settings_store import SettingsStore
 
 app = typer.Typer(
@@ -79,7 +80,7 @@ def search(
             gated = "gated" if repo.gated else ""
             _add(table, repo.repo, f"{repo.downloads or 0:,}", repo.updated, repo.licence, gated)
         _show(table)
-        _say("Show one's models with: ./twofold models show REPO")
+        _say(called("Show one's models with: ./twofold models show REPO"))
 
 
 @app.command()
@@ -470,8 +471,8 @@ def _offer_demo(entries: Sequence[ModelEntry]) -> None:
         if entry.failure is not None:
             _say(entry.failure.sentence)
         else:
-            _say("Only the demo model is here. Talk to it with: ./twofold chat")
-    _say("Find others with: ./twofold models search WORDS")
+            _say(called("Only the demo model is here. Talk to it with: ./twofold chat"))
+    _say(called("Find others with: ./twofold models search WORDS"))
 
 
 def _notes(variant: Variant) -> str:

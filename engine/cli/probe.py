@@ -26,7 +26,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def probe(
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the profile as JSON, for ./twofold plan.")
+        bool, typer.Option("--json", help="Print the profile as JSON, for `plan`.")
     ] = False,
     folder: Annotated[
         list[Path] | None,

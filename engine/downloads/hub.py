@@ -42,6 +42,7 @@ from engine.downloads.errors import (
 from engine.downloads.safe_names import is_repo
 from engine.downloads.token import Token, find_token
 from engine.errors import TwofoldError
+from engine.program import called
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 MAX_FILES = 20_000
@@ -169,8 +170,10 @@ class Hub:
         advice = (
             "Accept them there with the account of your token, then try again."
             if token.value is not None
-            else "Accept them there, make a token at https://huggingface.co/settings/tokens and "
-            "give it to ./twofold models token."
+            else called(
+                "Accept them there, make a token at https://huggingface.co/settings/tokens and "
+                "give it to ./twofold models token."
+            )
         )
         return Gated(repo=repo, page=f"{self.endpoint}/{repo}", advice=advice)
 

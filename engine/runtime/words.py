@@ -16,10 +16,10 @@ SENTENCES: dict[str, str] = {
     ),
     "device.none": (
         "{layers} layers cannot be put on a GPU: no GPU backend is in use here. "
-        "`twofold backend list` says why, or load the model without them."
+        "`./twofold backend list` says why, or load the model without them."
     ),
     "device.unknown": (
-        "There is no device {device} here. `twofold backend list` shows those that there are."
+        "There is no device {device} here. `./twofold backend list` shows those that there are."
     ),
     "device.unsupported": (
         "{device} cannot multiply NVFP4 weights ({tensor}), so prompts can only be read with this "
