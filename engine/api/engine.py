@@ -37,12 +37,13 @@ class LoadRequest(BaseModel):
 
 class MemoryUse(Plain):
     """Bytes: the decoder's weights, the context and the compute buffers as the library allocated
-    them; the prefiller's resident weights and slots, `lent` of the slots being decoder weights; and
-    all that the drafter takes."""
+    them, `on_devices` of these three in graphics cards' own memory; the prefiller's resident
+    weights and slots, `lent` of the slots being decoder weights; and all that the drafter takes."""
 
     weights: int
     context: int
     compute: int
+    on_devices: int = 0
     resident: int = 0
     slots: int = 0
     slots_allocated: int = 0

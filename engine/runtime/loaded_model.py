@@ -486,7 +486,7 @@ class LoadedModel:
 
     @property
     def memory(self) -> Any:
-        """Bytes of weights, context and compute buffers."""
+        """Bytes of weights, context and compute buffers, and how many of them are on devices."""
         return self._session.memory
 
 

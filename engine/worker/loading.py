@@ -34,6 +34,7 @@ class ServedModel(LoadedModel):
             weights=memory.weights,
             context=memory.context,
             compute=memory.compute,
+            on_devices=memory.on_devices,
             resident=prefill.resident,
             slots=prefill.slots,
             slots_allocated=prefill.slots_allocated,

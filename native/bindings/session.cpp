@@ -167,6 +167,7 @@ void bind_reports(nb::module_& m) {
         .def_ro("weights", &SessionMemory::weights)
         .def_ro("context", &SessionMemory::context)
         .def_ro("compute", &SessionMemory::compute)
+        .def_ro("on_devices", &SessionMemory::on_devices)
         .def_ro("drafter", &SessionMemory::drafter);
 }
 

@@ -5,6 +5,7 @@
 #include "hook/product_hook.h"
 #include "kernels/choice.h"
 #include "model/library_log.h"
+#include "phase/product_precision.h"
 #include "speculative/ngram_drafter.h"
 
 #include <ggml-backend.h>
@@ -126,6 +127,7 @@ class Session::Reading {
             return ask;
         try {
             if (ask) {
+                sum_in_single_precision(node);
                 watched_ = with_prefiller_ ? session_.prefiller_->before_node(node) : ends_block(node);
                 return watched_ || session_.cancelled_;
             }
@@ -277,6 +279,8 @@ SessionMemory Session::memory() const {
         total.weights += bytes.model;
         total.context += bytes.context;
         total.compute += bytes.compute;
+        if (!ggml_backend_buft_is_host(type))
+            total.on_devices += bytes.model + bytes.context + bytes.compute;
     }
     total.drafter = model_drafter_ ? model_drafter_->bytes() : 0;
     return total;

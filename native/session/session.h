@@ -70,7 +70,8 @@ struct SessionMemory {
     std::uint64_t weights = 0;
     std::uint64_t context = 0;
     std::uint64_t compute = 0;
-    std::uint64_t drafter = 0; // all of a drafter's
+    std::uint64_t on_devices = 0; // of these three, what is in devices' own memory and not the host's
+    std::uint64_t drafter = 0;    // all of a drafter's
 };
 
 // How a drafter with distributions chooses: the most likely tokens, so that an answer's tokens are those of
