@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -42,17 +43,28 @@ pytestmark = [
 
 
 @pytest.fixture
-def installed() -> Iterator[CleanRoot]:
-    """The package in a copy of the smallest system, and the demo model where it is kept."""
-    (package,) = (ROOT / "build" / "package" / "installers").glob("twofold_*.deb")
+def package() -> Path:
+    (found,) = (ROOT / "build" / "package" / "installers").glob("twofold_*.deb")
+    return found
+
+
+@pytest.fixture
+def bare(package: Path) -> Iterator[CleanRoot]:
+    """A copy of the smallest system, with the package's file in /tmp."""
     with tempfile.TemporaryDirectory(prefix="twofold-root-") as folder:
         root = CleanRoot(Path(folder, "root"))
         shutil.copyfile(package, root.folder / "tmp" / package.name)
-        root.install(f"/tmp/{package.name}")
-        place = root.home / ".cache" / "twofold" / "models" / demo_model().name
-        root.run("mkdir", "-p", f"/{place.parent.relative_to(root.folder)}", person=True)
-        shutil.copyfile(demo_model(), place)
         yield root
+
+
+@pytest.fixture
+def installed(bare: CleanRoot, package: Path) -> CleanRoot:
+    """The package is installed, and the demo model lies where it is kept."""
+    bare.install(f"/tmp/{package.name}")
+    place = bare.home / ".cache" / "twofold" / "models" / demo_model().name
+    bare.run("mkdir", "-p", f"/{place.parent.relative_to(bare.folder)}", person=True)
+    shutil.copyfile(demo_model(), place)
+    return bare
 
 
 def desktop_command(root: CleanRoot) -> list[str]:
@@ -145,6 +157,12 @@ def test_install_first_run_answer_odp_answer_close_remove(installed: CleanRoot) 
     for kernel in kernels:
         forced = root.run("twofold", *words, person=True, TWOFOLD_KERNEL=kernel)
         assert forced == answer, f"the kernel {kernel} answers differently"
+    model = "/" + str(prefiller.with_name(demo_model().name).relative_to(root.folder))
+    rounds = ("--repeat", "1", "--tokens", "4", "--prompt-tokens", "8")
+    compared = root.run("twofold", "bench", "decode", "-m", model, *rounds, person=True)
+    assert "library" in compared and "engine" in compared
+    told = root.run("sh", "-c", "! twofold bench decode -m /none.gguf 2>&1", person=True)
+    assert "./twofold" not in told + root.run("twofold", "--help", person=True)
 
     root.install("dbus", "at-spi2-core")  # what every desktop has
     root.let_root_look()
@@ -204,38 +222,107 @@ def test_a_graphics_card_is_used_with_no_toolkit_and_done_without_where_there_is
 
     used = inside(root, ANSWERED_ON_A_DEVICE, QUESTION, **named)
     assert "Paris" in used["answer"]
-    assert used["prefiller_on"] == ["Vulkan0"]
-    assert used["weights_bytes"].get("Vulkan0", 0) > demo_model().stat().st_size / 2, used
+    assert used["on_devices"] > demo_model().stat().st_size / 2, used
 
 
-# Prints the answer, where the prefiller lies, and what the library told of each buffer of weights.
+KEEPS = """
+import json, sys
+from app.preferences import PreferencesFile
+from app.store.chats import ChatStore
+from engine import paths
+from engine.settings_store import SettingsStore
+
+preferences = PreferencesFile(paths.config_folder() / "window.json")
+chats = ChatStore(paths.data_folder() / "chats.db")
+if sys.argv[1:] == ["make"]:
+    preferences.values.theme = "dark"
+    preferences.save()
+    SettingsStore().change({"server.port": 8765})
+    chat = chats.create_chat("Kept")
+    asked = chats.add_message(chat, "user", "A question", parent=None)
+    chats.add_message(chat, "assistant", "An answer", parent=asked)
+(row,) = chats.chats()
+print(json.dumps({
+    "theme": preferences.values.theme,
+    "port": {info.name: info.value for info in SettingsStore().infos()}["server.port"],
+    "title": row.title,
+    "messages": [message.content for message in chats.chat(row.id).messages],
+}))
+"""
+
+
+def older(package: Path, root: CleanRoot) -> str:
+    """The same package under a lower version, with a file that the newer one does not have."""
+    unpacked = root.folder / "tmp" / "older"
+    subprocess.run(["dpkg-deb", "--raw-extract", package, unpacked], check=True)
+    control = unpacked / "DEBIAN" / "control"
+    told = control.read_text(encoding="utf-8")
+    control.write_text(re.sub(r"^Version: .*$", "Version: 0.0.1", told, flags=re.MULTILINE))
+    (unpacked / "opt/twofold/_internal/dropped.txt").write_text("of an older version")
+    command = ["dpkg-deb", "-Znone", "--build", unpacked, root.folder / "tmp" / "older.deb"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    shutil.rmtree(unpacked)
+    return "/tmp/older.deb"
+
+
+def test_chats_settings_and_models_outlive_upgrade_reinstall_removal_and_purge(
+    bare: CleanRoot, package: Path
+) -> None:
+    root = bare
+    root.install(older(package, root))
+    kept = inside(root, KEEPS, "make")
+    assert kept == {
+        "theme": "dark", "port": 8765, "title": "Kept", "messages": ["A question", "An answer"],
+    }  # fmt: skip
+    model = root.home / ".local/share/twofold/models/mine.gguf"
+    root.run("mkdir", "-p", f"/{model.parent.relative_to(root.folder)}", person=True)
+    model.write_bytes(b"a model")
+    dropped = root.folder / "opt/twofold/_internal/dropped.txt"
+    assert dropped.exists()
+
+    def version() -> str:
+        return root.run("dpkg-query", "--show", "--showformat=${Version}", "twofold")
+
+    before = version()
+    root.install(f"/tmp/{package.name}")
+    assert version() != before == "0.0.1"
+    assert not dropped.exists(), "what the newer version does not have goes"
+    assert inside(root, KEEPS) == kept
+
+    root.run("apt-get", "install", "--reinstall", "--yes", "--quiet", f"/tmp/{package.name}")
+    assert inside(root, KEEPS) == kept
+
+    said = root.run("dpkg", "--remove", "twofold")
+    assert "~/.local/share/twofold" in said and "~/.config/twofold" in said
+    said = root.run("dpkg", "--purge", "twofold")
+    assert "~/.local/share/twofold" in said, "it says what is kept, and where"
+    assert not (root.folder / "opt/twofold").exists()
+    assert model.read_bytes() == b"a model"
+    root.install(f"/tmp/{package.name}")
+    assert inside(root, KEEPS) == kept
+
+
+# Prints the answer, and how many bytes of the model the library put into devices' memory.
 ANSWERED_ON_A_DEVICE = """
-import json, re, sys
+import json, sys
 from engine.api.messages import Message
 from engine.api.sampling import SamplingSettings
 from engine.chat.session import ChatSession
-from engine.demo import demo_prefiller
-from engine.native import native
 from engine.paths import demo_model
 from engine.runtime.loaded_model import LoadedModel
 from engine.runtime.settings import LoadSettings
 
-model = LoadedModel(
-    demo_model(), prefiller=demo_prefiller(demo_model()), settings=LoadSettings(context=128)
-)
-log = "\\n".join(native().library_log_tail(10000))
-sizes = re.findall(r"(\\w+) model buffer size = +([0-9.]+) MiB", log)
+model = LoadedModel(demo_model(), settings=LoadSettings(context=128))
 chat = ChatSession(model)
 report = chat.ask(
     [Message(role="user", content=sys.argv[1])],
     SamplingSettings(temperature=0, max_tokens=8, drafts="off"),
-    "resident",
+    "decoder",
     lambda event: None,
 )
 print(json.dumps({
     "answer": b"".join(map(model.piece, report.answer_tokens)).decode(),
-    "prefiller_on": model.prefill_memory.devices,
-    "weights_bytes": {name: float(size) * 2**20 for name, size in sizes},
+    "on_devices": model.memory.on_devices,
 }))
 """
 

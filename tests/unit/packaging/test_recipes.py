@@ -186,7 +186,7 @@ def test_the_desktops_own_checkers_find_nothing_wrong(tmp_path: Path) -> None:
 
 
 def test_a_removed_package_says_what_it_keeps_and_where() -> None:
-    for action, told in (("remove", True), ("upgrade", False)):
+    for action, told in (("remove", True), ("purge", True), ("upgrade", False)):
         done = subprocess.run(
             ["sh", PACKAGING / "linux" / "postrm", action], capture_output=True, text=True
         )
