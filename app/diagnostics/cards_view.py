@@ -48,7 +48,7 @@ class PackRow(QWidget):
         self.problem.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._question = QVBoxLayout()
         self._question.setContentsMargins(0, 6, 0, 0)
-        head = row(self.switch, label(shown, "heading"), self.badge, None, self.check, self.remove)
+        head = row(label(shown, "heading"), self.badge, None, self.check, self.remove)
         lines = column(self.facts, self.problem, spacing=2)
         lines.addLayout(self._question)
         grid = QGridLayout(self)

@@ -52,7 +52,11 @@ class MemoryUse(Plain):
 
 
 class ModelInfo(Plain):
-    """The loaded model. `id` is what clients call it; sizes in bytes, contexts in tokens."""
+    """The loaded model. `id` is what clients call it; sizes in bytes, contexts in tokens.
+
+    `device_blocks`: of its `blocks`, those on devices other than the CPU; its weights, context and
+    compute buffers take `device_bytes` there, by device.
+    """
 
     id: str
     path: Path
@@ -71,6 +75,8 @@ class ModelInfo(Plain):
     memory: MemoryUse
     notice: Notice | None = None
     load_s: float = 0.0
+    device_blocks: int = 0
+    device_bytes: dict[str, int] = {}
 
 
 class LoadProgress(Plain):

@@ -18,9 +18,18 @@ from engine.kernels.attention import attention_tokens
 from engine.kernels.autocast import prepare_autocast, prepare_decode
 from engine.kernels.check import use_checked_kernel
 from engine.native import native
+from engine.planner.facts import block_bytes, model_facts
+from engine.planner.rates import CPU
 from engine.prefiller.formats import Prefiller, open_prefiller
 from engine.prefiller.pairing import Pairing, require_pairing
 from engine.runtime.drafts import draft_report
+from engine.runtime.gpu_layers import (
+    USUAL_WIDTH,
+    blocks_on_devices,
+    device_account,
+    device_rooms,
+    fitting_layers,
+)
 from engine.runtime.pass_width import planned_width
 from engine.runtime.rate_store import RateStore
 from engine.runtime.router import Router
@@ -30,7 +39,6 @@ from engine.runtime.trace import TRACE_EVENTS, write_trace
 from engine.runtime.trust import trusted_model
 
 CANCELLED = "cancelled"
-_ALL_LAYERS = -1
 # Measuring what autocast gains takes about a second, once: too much for a shorter prompt.
 _AUTOCAST_TOKENS = 256
 
@@ -95,6 +103,8 @@ class LoadedModel:
         `draft`: a smaller model of the same tokens, which drafts in place of the n-gram lookup.
         `rates` keeps what runs teach about the paths; without it, each load learns anew.
         `trace`: a file for the timeline of the last prompt that was streamed.
+        `device_blocks` of the decoder's last blocks are on devices other than the CPU, where the
+        decoder takes `device_bytes` by device.
         """
         self.settings = settings or LoadSettings()
         self.files: GgufModel = trusted_model(path)
@@ -112,7 +122,8 @@ class LoadedModel:
         prepare_decode(self.weight_types, self.settings.threads)
         self._session: Any = self._open_session(on_load)
         if self.drafter is not None:
-            self._session.draft_with(self._model_params(self.drafter), _or_silent(on_load))
+            params = self._model_params(self.drafter, self.n_ctx, self.micro_batch)
+            self._session.draft_with(params, _or_silent(on_load))
         self._autocast_known = False
         self._attention_known = False
         self._always_drafted = 0
@@ -123,6 +134,7 @@ class LoadedModel:
             context=self.n_ctx,
             micro_batch=self.micro_batch,
             min_prefill_tokens=self._native.min_prefill_tokens,
+            near_blocks=self.device_blocks,
             store=rates,
         )
         self._specials = {
@@ -133,28 +145,48 @@ class LoadedModel:
     def _open_session(self, on_load: OnLoad | None) -> Any:
         context = self._native.ContextParams()
         context.n_ctx = self.settings.context or min(self._trained_context(), DEFAULT_CONTEXT)
+        rooms = device_rooms()
+        if self.settings.gpu_layers and not rooms:
+            raise NoGpu(layers=self.settings.gpu_layers)
+        computes = rooms[0].name if rooms and self.settings.gpu_layers != 0 else CPU
         width = self.settings.micro_batch or planned_width(
-            self.files, self.prefiller, self.settings, context.n_ctx
+            self.files, self.prefiller, self.settings, context.n_ctx, computes
         )
-        context.micro_batch = width or 0  # 0: as wide as the budget allows
+        if width is None and computes != CPU:
+            width = USUAL_WIDTH  # the budget is the host's memory, and says nothing of a card's
+        context.micro_batch = min(width or 0, context.n_ctx)  # 0: as wide as the budget allows
         context.compute_budget = self.settings.compute_budget
         context.n_threads = self.settings.threads
-        return self._native.Session(self._model_params(self.files), context, _or_silent(on_load))
+        params = self._model_params(self.files, context.n_ctx, context.micro_batch)
+        layers: int = params.n_gpu_layers
+        self.device_blocks = blocks_on_devices(layers, _blocks(self.files))
+        self.device_bytes: dict[str, int] = {}
+        if layers:
+            account = device_account(self.files, context.n_ctx, context.micro_batch, rooms)
+            self.device_bytes = {name: size for name, size in account(layers).items() if size}
+        return self._native.Session(params, context, _or_silent(on_load))
 
-    def _model_params(self, files: GgufModel) -> Any:
+    def _model_params(self, files: GgufModel, context: int, width: int) -> Any:
         model = self._native.ModelParams()
         model.paths = [str(file.path) for file in files.files]
-        model.n_gpu_layers = self._gpu_layers()
+        model.n_gpu_layers = self._gpu_layers(files, context, width)
         return model
 
-    def _gpu_layers(self) -> int:
-        """As the library counts: negative for all, 0 where no other device is touched."""
-        wanted = self.settings.gpu_layers
-        if any(device.kind in ("gpu", "igpu") for device in self._native.list_devices()):
-            return _ALL_LAYERS if wanted is None else wanted
-        if wanted:
-            raise NoGpu(layers=wanted)
-        return 0
+    def _gpu_layers(self, files: GgufModel, context: int, width: int) -> int:
+        """As the library counts: as many as were asked for, or as there is room for now."""
+        if self.settings.gpu_layers is not None:
+            return self.settings.gpu_layers
+        rooms = device_rooms()
+        if not rooms:
+            return 0
+        account = device_account(files, context, width, rooms)
+        return fitting_layers(_blocks(files), account, rooms, self._slot_bytes())
+
+    def _slot_bytes(self) -> int:
+        """Memory of their own that slots take beside the decoder."""
+        if self.prefiller is None or self.settings.carve_out:
+            return 0
+        return self.settings.slots * max(block_bytes(self.prefiller, model_facts(self.files)))
 
     def _open_prefiller(self, path: FilePath) -> Prefiller:
         found = open_prefiller(path)
@@ -488,6 +520,12 @@ class LoadedModel:
     def memory(self) -> Any:
         """Bytes of weights, context and compute buffers, and how many of them are on devices."""
         return self._session.memory
+
+
+def _blocks(files: GgufModel) -> int:
+    metadata = files.metadata
+    count = metadata.get(f"{metadata.get('general.architecture')}.block_count")
+    return count if isinstance(count, int) else 0
 
 
 def _or_silent(on_load: OnLoad | None) -> OnLoad:

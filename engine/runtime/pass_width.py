@@ -13,10 +13,14 @@ from engine.runtime.settings import LoadSettings
 
 
 def planned_width(
-    decoder: GgufModel, prefiller: Prefiller | None, settings: LoadSettings, context: int
+    decoder: GgufModel,
+    prefiller: Prefiller | None,
+    settings: LoadSettings,
+    context: int,
+    device: str = CPU,
 ) -> int | None:
-    """Tokens a pass; None where the plan does not fit or exceeds the budget for computing, and
-    the engine has to do with less."""
+    """Tokens a pass on the device of that name; None where the plan does not fit or exceeds the
+    budget for computing, and the engine has to do with less."""
     weights = (prefiller.files[0] if prefiller else decoder.path).absolute()
     facts = model_facts(decoder)
     pair = None
@@ -26,7 +30,7 @@ def planned_width(
     request = PlanRequest(
         context=context,
         policy=settings.policy,
-        device=CPU,
+        device=device,
         disk=str(weights),
         slots=settings.slots,
         carve_out=settings.carve_out,

@@ -18,11 +18,13 @@ from engine.gguf.splits import GgufModel
 from engine.kernels.check import multiplier
 from engine.planner.facts import ModelFacts, PrefillerFacts, block_bytes, model_facts
 from engine.planner.layout import spread_order
+from engine.planner.memory import margin
 from engine.planner.plan import make_plan
 from engine.planner.rates import CPU, PREFILL_TYPE
 from engine.planner.request import PlanRequest
 from engine.prefiller.formats import Prefiller
 from engine.probe.products import measure_products
+from engine.runtime.gpu_layers import device_rooms
 from engine.runtime.learned import Learned, Sample, corrected, with_products, with_sample
 from engine.runtime.rate_store import RateStore
 from engine.runtime.routing import Route, Situation, Way, route
@@ -53,8 +55,11 @@ class Router:
         context: int,
         micro_batch: int,
         min_prefill_tokens: int,
+        near_blocks: int = 0,
         store: RateStore | None = None,
     ) -> None:
+        """`near_blocks`: of the decoder's last blocks, those on devices other than the CPU."""
+        self._near_blocks = near_blocks
         self._decoder = decoder
         self._settings = settings
         self._context, self._micro_batch = context, micro_batch
@@ -165,11 +170,28 @@ class Router:
     def _room(self, loaded: int) -> int:
         """How many of the prefiller's blocks fit into the memory that is free now."""
         memory = psutil.virtual_memory()
+        if self._near_blocks:
+            return self._device_room(memory.available - margin(memory.available, memory.total))
         found = self._plan(self.blocks, memory.total, memory.available, loaded)
         whole = found.forecast("resident")
         if whole is not None and whole.fits:
             return self.blocks
         return found.tier_count("device") if found.fits else 0
+
+    def _device_room(self, host: int) -> int:
+        """As many as fit beside the decoder's: each lives where the decoder has that block."""
+        sizes, near = self._pair.block_bytes, self.blocks - self._near_blocks
+        device = sum(room.usable for room in device_rooms())
+        if not self._settings.carve_out:
+            device -= self._settings.slots * max(sizes)
+        for kept, block in enumerate(spread_order(self.blocks)):
+            if block >= near:
+                device -= sizes[block]
+            else:
+                host -= sizes[block]
+            if device < 0 or host < 0:
+                return kept
+        return self.blocks
 
     def _seconds(self, path: Path, kept: int, tokens: int, cached: int) -> tuple[float, bool]:
         """A path's forecast, corrected by what earlier runs took, and whether it is proven."""

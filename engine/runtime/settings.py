@@ -30,8 +30,8 @@ class LoadSettings(BaseModel):
     (None: as planned, within `compute_budget` bytes). `slots` are buffers of one block each;
     `carve_out` puts them in idle decoder weights. `in_flight` disk requests of `request_bytes`.
     `policy`: what the path "auto" goes by. `gpu_layers`: the model's last layers that a GPU holds
-    (None: all, where there is one). `host_blocks`: of the prefiller's blocks that a GPU computes
-    and that do not stay in its memory, those that stay in the host's instead of on the disk.
+    (None: as many as its free memory does). `host_blocks`: of the prefiller's blocks that a GPU
+    computes and that do not stay in its memory, those that stay in the host's, not on the disk.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

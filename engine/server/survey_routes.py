@@ -79,11 +79,13 @@ async def _answer(question: AskPlan | AskProbe | AskDoctor, kind: type[A]) -> A:
 
 
 async def _replaced(context: Context) -> dict[str, int]:
-    """Bytes that the loaded model would give back. Weights that are mapped from their file count
-    as far as they are in memory."""
+    """Bytes that the loaded model would give back, by device. Weights that are mapped from their
+    file count as far as they are in memory."""
     report = await context.engine.memory()
     use = report.model
     if use is None:
         return {}
     held = use.weights + use.context + use.compute + use.resident + use.slots_allocated
-    return {CPU: min(held, report.worker_resident)}
+    model = context.engine.model
+    devices = model.device_bytes if model is not None else {}
+    return {CPU: min(held, report.worker_resident), **devices}

@@ -81,6 +81,8 @@ def open_model(request: LoadRequest, on_load: OnLoad) -> tuple[WorkerModel, Mode
         pairing=model.pairing.verdict.value if model.pairing else None,
         pairing_reasons=tuple(model.pairing.reasons) if model.pairing else (),
         memory=model.memory_use(),
+        device_blocks=model.device_blocks,
+        device_bytes=model.device_bytes,
         load_s=time.perf_counter() - started,
     )
     return model, info

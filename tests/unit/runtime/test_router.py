@@ -15,6 +15,7 @@ from engine.prefiller.build import build_prefiller
 from engine.prefiller.formats import Prefiller, open_prefiller
 from engine.probe.products import ProductRates
 from engine.runtime import router as module
+from engine.runtime.gpu_layers import DeviceRoom
 from engine.runtime.loaded_model import LoadedModel
 from engine.runtime.rate_store import RateStore
 from engine.runtime.router import Router
@@ -136,6 +137,40 @@ def test_blocks_are_loaded_to_stay_once_streaming_has_cost_as_much(
     assert lost == pytest.approx(read_s, abs=seconds[0])
     # The loading is part of what its prompt takes, and of no other.
     assert seconds[streamed] == pytest.approx(read_s + seconds[-1], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("near_blocks", "device_blocks", "kept"),
+    [(4, 4, 4), (4, 2, 2), (4, 0, 0), (2, 1, 3)],
+)
+def test_a_devices_free_memory_says_how_many_of_its_blocks_stay(
+    tmp_path: Path,
+    speeds: dict[str, float],
+    monkeypatch: pytest.MonkeyPatch,
+    near_blocks: int,
+    device_blocks: int,
+    kept: int,
+) -> None:
+    """The host has room for all; the blocks whose decoder it computes live there."""
+    path = write_tiny(tmp_path / "d.gguf", "llama", weight_type="IQ2_XXS", width=256, ffn=512)
+    prefiller = open_prefiller(build_prefiller(path, tmp_path / "p.gguf").path)
+    monkeypatch.setattr(module, "measure_disk", lambda *_args: SimpleNamespace(gbps=1e-3))
+    speeds["IQ2_XXS"] = speeds["Q6_K"] = speeds["NVFP4"] = 1e-1
+    (size,) = {
+        sum(tensor.nbytes for tensor in prefiller.tensors if tensor.block == block)
+        for block in range(4)
+    }
+    rooms = [DeviceRoom("GPU0", device_blocks * size, 0)]
+    monkeypatch.setattr(module, "device_rooms", lambda: rooms)
+    router = Router(
+        open_model(path), SETTINGS, context=8192, micro_batch=512, min_prefill_tokens=32,
+        near_blocks=near_blocks,
+    )  # fmt: skip
+    attached = 0
+    for _ in range(20):
+        found = router.choose("auto", 400, prefiller=prefiller, attached=attached)
+        attached = found.kept
+    assert attached == kept
 
 
 def test_blocks_that_are_in_memory_stay_whatever_one_slow_run_says(
