@@ -22,8 +22,8 @@ class Plain(BaseModel):
 
 
 class LoadRequest(BaseModel):
-    """A decoder, with or without its prefiller; `draft`: a smaller model of the same tokens that
-    guesses what the decoder writes. `force_pairing` takes one that is not known to
+    """A decoder, with or without its prefiller; `draft` guesses what the decoder writes: a smaller
+    model of the same tokens, or an EAGLE-3 head. `force_pairing` takes one that is not known to
     belong. Settings that are not given come from the engine's own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

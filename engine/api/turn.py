@@ -105,13 +105,17 @@ class TokenSampled(Data):
     top: tuple[TokenChance, ...] = ()
 
 
+# What guesses: the text so far, a smaller model, or a head on this one's features.
+DraftMethod = Literal["ngram", "model", "eagle3"]
+
+
 class DraftReport(Data):
     """What drafts did for one answer. `tau`: tokens that a verification yields on average;
     `accepted_by_position`: of the tokens drafted at each place, the share that was accepted;
     `baseline_tps`: tokens a second that the same answer would have had without drafts, by passes
     measured on the way. The passes themselves are timed, not what is done with their tokens."""
 
-    method: Literal["ngram"] = "ngram"
+    method: DraftMethod = "ngram"
     tau: float
     verifications: int
     drafted_tokens: int

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from engine.api.sampling import SamplingSettings
-from engine.api.turn import DraftReport
+from engine.api.turn import DraftMethod, DraftReport
 from engine.bench.errors import Stopped
 from engine.bench.sample_text import sample_text, tokenize
 from engine.chat.cancellation import Cancellation
@@ -20,7 +20,6 @@ from engine.runtime.loaded_model import LoadedModel
 # quote: a text, an edited copy of it as far as its beginning, to be gone on with.
 # free: a text, to be gone on with.
 DraftTask = Literal["quote", "free"]
-DraftMethod = Literal["ngram", "model"]
 _EDITS = ((" the ", " this "), (" is ", " was "))
 _COST_REPEATS = 3
 _WARM_UP = 8  # tokens
@@ -88,7 +87,7 @@ def measure_drafts(
                 on_round(sum(map(len, rates.values())), 2 * repeat, drafts, rates[drafts][-1])
     pairs = zip(rates[True], rates[False], strict=True)
     return DraftRow(
-        method="ngram" if model.drafter is None else "model",
+        method=model.draft_method,
         task=task,
         context=len(prompt),
         temperature=temperature,

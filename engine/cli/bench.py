@@ -161,7 +161,7 @@ def decode(
     ] = None,
     draft: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL.gguf", help="With --drafts: a model that drafts."),
+        typer.Option(metavar="FILE.gguf", help="With --drafts: a model or head that drafts."),
     ] = None,
     temperature: Annotated[float, typer.Option(min=0, max=2, help="With --drafts.")] = 0.0,
     force: Force = False,

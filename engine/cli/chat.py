@@ -66,7 +66,7 @@ def chat(
     ] = None,
     draft: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL.gguf", help="A smaller model of the same tokens, to draft."),
+        typer.Option(metavar="FILE.gguf", help="A smaller model of the same tokens, or EAGLE-3."),
     ] = None,
     path: Annotated[
         str, typer.Option(help=f"How prompts are read: {', '.join(_SETTINGS)}.")

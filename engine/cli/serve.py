@@ -40,7 +40,7 @@ def serve(
     ] = None,
     draft: Annotated[
         Path | None,
-        typer.Option(metavar="MODEL.gguf", help="A smaller model of the same tokens, to draft."),
+        typer.Option(metavar="FILE.gguf", help="A smaller model of the same tokens, or EAGLE-3."),
     ] = None,
     settings: Annotated[
         list[str] | None,

@@ -98,6 +98,12 @@ class NotADraft(DraftError):
     code = "draft.not_a_draft"
 
 
+class NotRun(DraftError):
+    """`path` is a drafter of a `method` that is converted, but not run."""
+
+    code = "draft.not_run"
+
+
 class PairingRefused(DraftError):
     """`reasons`: why `draft` cannot run beside `target`."""
 

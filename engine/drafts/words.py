@@ -26,6 +26,10 @@ SENTENCES: dict[str, str] = {
     "`twofold draft convert` makes one from a published checkpoint.",
     "draft.pairing_refused": "{draft} cannot draft for {target}: {reasons}. Choose the drafter "
     "made for this model.",
+    "draft.not_run": "{path} is a {method} drafter, which cannot be run yet. Choose an EAGLE-3 "
+    "drafter or a smaller model with the same tokens.",
+    "draft.features": "The drafter reads features {theirs} wide, and the model's are {ours}. "
+    "Choose the drafter made for this model.",
     "draft.vocabulary": "The drafter knows {theirs} tokens and the model {ours}, so it cannot "
     "draft for it. Choose a drafter with the model's own vocabulary.",
     "draft.needs_target": "A {method} drafter carries the tokens of the model it drafts for. Name "

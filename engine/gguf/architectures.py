@@ -30,6 +30,7 @@ class Role(Enum):
 
     LINEAR = "linear"  # multiplied with, or looked up in: any float or quantised type
     SMALL = "small"  # added or multiplied element by element: F32
+    INDEX = "index"  # numbers of rows: I64
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,11 @@ LINEAR_TYPES = frozenset(
         GgmlType.F64,
     )
 )
-USABLE_TYPES = {Role.LINEAR: LINEAR_TYPES, Role.SMALL: frozenset({GgmlType.F32})}
+USABLE_TYPES = {
+    Role.LINEAR: LINEAR_TYPES,
+    Role.SMALL: frozenset({GgmlType.F32}),
+    Role.INDEX: frozenset({GgmlType.I64}),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def validated_model(path: Path) -> GgufModel:
     _check_rates(model, name)
     vocab = tokenizer_check.check_tokenizer(model)
     if is_checked(model):
-        _check_tensors(model, expected_tensors(name, keys, vocab))
+        check_tensors(model, expected_tensors(name, keys, vocab))
     else:
         _check_embedding(model, width, vocab)
     return model
@@ -90,7 +90,8 @@ def _check_rates(model: GgufModel, name: str) -> None:
             raise Keys(model).refuse(key, "a finite number")
 
 
-def _check_tensors(model: GgufModel, expected: dict[str, Expected]) -> None:
+def check_tensors(model: GgufModel, expected: dict[str, Expected]) -> None:
+    """Raises a GgufError unless `model` holds these, as they are expected, and no others."""
     for name, wanted in expected.items():
         tensor = model.by_name.get(name)
         if tensor is not None:

@@ -9,9 +9,9 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from engine.api.sampling import SamplingSettings
-from engine.api.turn import DraftReport, Path, PathSetting
+from engine.api.turn import DraftMethod, DraftReport, Path, PathSetting
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
-from engine.drafts.pairing import require_model_drafter
+from engine.drafts.trust import trusted_drafter
 from engine.errors import NativeError, TwofoldError
 from engine.gguf.splits import GgufModel
 from engine.kernels.attention import attention_tokens
@@ -100,7 +100,8 @@ class LoadedModel:
         """Raises GgufError, PrefillerError, DraftError, PairingRefused or NativeError; nothing
         stays loaded.
 
-        `draft`: a smaller model of the same tokens, which drafts in place of the n-gram lookup.
+        `draft`: a smaller model of the same tokens, or an EAGLE-3 head made for this one, which
+        drafts in place of the n-gram lookup.
         `rates` keeps what runs teach about the paths; without it, each load learns anew.
         `trace`: a file for the timeline of the last prompt that was streamed.
         `device_blocks` of the decoder's last blocks are on devices other than the CPU, where the
@@ -114,9 +115,7 @@ class LoadedModel:
         self._trace = trace
         if prefiller is not None:
             self._open_prefiller(prefiller)
-        self.drafter = trusted_model(draft) if draft is not None else None
-        if self.drafter is not None:
-            require_model_drafter(self.drafter, self.files)
+        self.drafter = trusted_drafter(draft, self.files) if draft is not None else None
         self._native = native()
         use_checked_kernel()
         prepare_decode(self.weight_types, self.settings.threads)
@@ -462,7 +461,7 @@ class LoadedModel:
         self._session.use_drafts(settings.drafts == "auto", self._always_drafted)
 
     def draft_report(self) -> DraftReport | None:
-        return draft_report(self._session.draft_statistics)
+        return draft_report(self._session.draft_statistics, self.draft_method)
 
     def constrain(self, grammar: str) -> None:
         self._session.constrain(grammar)
@@ -479,6 +478,12 @@ class LoadedModel:
         session = self._session
         if session is not None:
             session.cancel()
+
+    @property
+    def draft_method(self) -> DraftMethod:
+        if self.drafter is None:
+            return "ngram"
+        return "eagle3" if self.drafter.metadata["general.architecture"] == "eagle3" else "model"
 
     # --- measuring ---------------------------------------------------------------------------
 

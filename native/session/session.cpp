@@ -1,6 +1,8 @@
 // Phase switching, cache bookkeeping and evaluation.
 #include "session/session.h"
 
+#include "drafters/eagle3_drafter.h"
+#include "drafters/model_drafter.h"
 #include "error.h"
 #include "hook/product_hook.h"
 #include "kernels/choice.h"
@@ -282,22 +284,39 @@ SessionMemory Session::memory() const {
         if (!ggml_backend_buft_is_host(type))
             total.on_devices += bytes.model + bytes.context + bytes.compute;
     }
-    total.drafter = model_drafter_ ? model_drafter_->bytes() : 0;
+    total.drafter = context_drafter_ ? context_drafter_->bytes() : 0;
     return total;
 }
 
 void Session::draft_with(const ModelParams& model, const std::function<bool(float)>& progress) {
     require_owner();
     drafting_.drop();
-    auto drafter = std::make_unique<ModelDrafter>(
-        ModelDrafterParams{.model = model, .n_ctx = n_ctx(), .n_threads = params_.n_threads},
-        llama_vocab_n_tokens(model_.vocab()), cancelled_, progress);
-    ModelDrafter* added = drafter.get();
+    Model loaded(model, progress);
+    const ContextDrafterParams params{.n_ctx = n_ctx(), .n_threads = params_.n_threads};
+    const std::int32_t tokens = llama_vocab_n_tokens(model_.vocab());
+    const auto width = static_cast<std::size_t>(llama_model_n_embd(model_.get()));
+    std::unique_ptr<ContextDrafter> drafter;
+    std::vector<std::uint32_t> taps;
+    if (loaded.architecture() == "eagle3") {
+        auto head = std::make_unique<Eagle3Drafter>(std::move(loaded), params, tokens, width, context_.get(),
+                                                    cancelled_);
+        taps = head->taps();
+        drafter = std::move(head);
+    } else {
+        drafter = std::make_unique<ModelDrafter>(std::move(loaded), params, tokens, cancelled_);
+    }
+    ContextDrafter* added = drafter.get();
     // A step reads the drafter's weights where a pass reads the target's.
     const double share = static_cast<double>(drafter->weight_bytes()) /
                          static_cast<double>(std::max<std::uint64_t>(llama_model_size(model_.get()), 1));
+    for (const std::uint32_t tap : taps_)
+        llama_set_embeddings_layer_inp(context_.get(), tap, false);
+    for (const std::uint32_t tap : taps)
+        llama_set_embeddings_layer_inp(context_.get(), tap, true);
+    features_ = FeatureRows(drafter->feature_width());
+    taps_ = std::move(taps);
     drafting_ = Drafting(std::move(drafter), share);
-    model_drafter_ = added;
+    context_drafter_ = added;
 }
 
 void Session::attach(const PrefillerFiles& files, const DecoderFiles& decoder, const PrefillPlan& plan,
@@ -366,6 +385,20 @@ void Session::evaluate(const std::int32_t* tokens, std::uint32_t count, bool all
     if (result != 0)
         throw Error("session.evaluation_failed",
                     {{"result", static_cast<std::int64_t>(result)}, {"why", take_last_library_error()}});
+    keep_features(count);
+}
+
+// Of the pass that is just done, whose tokens follow the cached ones.
+void Session::keep_features(std::uint32_t count) {
+    if (taps_.empty())
+        return;
+    const std::span<float> rows = features_.add(cached_.size(), count);
+    const std::size_t width = features_.width() / taps_.size();
+    for (std::size_t tap = 0; tap < taps_.size(); ++tap) {
+        const float* inputs = llama_get_embeddings_layer_inp(context_.get(), taps_[tap]);
+        for (std::size_t i = 0; i < count; ++i)
+            std::copy_n(inputs + i * width, width, rows.data() + i * features_.width() + tap * width);
+    }
 }
 
 PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool with_prefiller,
@@ -523,8 +556,8 @@ void Session::start_sampling(const SamplerParams& params) {
     sampler_.emplace(params, model_.vocab());
     pending_.reset();
     drafting_.start(std::exchange(reading_seconds_, 0), params.seed);
-    if (model_drafter_)
-        model_drafter_->sample_as(params, proposals_ == Proposals::drawn);
+    if (context_drafter_)
+        context_drafter_->sample_as(params, proposals_ == Proposals::drawn);
     const auto window = static_cast<std::size_t>(std::max(params.penalty_last_n, 0));
     for (std::size_t i = cached_.size() - std::min(window, cached_.size()); i < cached_.size(); ++i)
         sampler_->accept(cached_[i]);
@@ -564,7 +597,7 @@ std::int32_t Session::next_token() {
     if (pending_ && use_drafts_ && (ahead_.empty() || ahead_.front() != *pending_)) {
         const std::size_t room = n_ctx() - std::min<std::size_t>(n_ctx(), cached_.size() + 1);
         const std::vector<std::int32_t> guesses =
-            drafting_.propose(cached_, *pending_, std::min(most_drafted(), room));
+            drafting_.propose(cached_, *pending_, std::min(most_drafted(), room), features_);
         const auto started = Clock::now();
         evaluate_next(*pending_, guesses);
         drafting_.passed(seconds_since(started));
@@ -735,6 +768,7 @@ std::uint32_t Session::rewind(std::uint32_t length, bool state_spoiled) {
         checkpoints_.pop_back();
     cached_.resize(std::min<std::size_t>(kept, cached_.size()));
     drafting_.forget(cached_.size());
+    features_.truncate(cached_.size());
     return kept;
 }
 

@@ -3,7 +3,7 @@
 // A session belongs to the thread that made it; only cancel() may be called from another.
 #pragma once
 
-#include "drafters/model_drafter.h"
+#include "drafters/context_drafter.h"
 #include "model/model.h"
 #include "phase/block_counter.h"
 #include "phase/context_phase.h"
@@ -123,9 +123,10 @@ class Session {
     // up to 512 tokens. With `autocast` as in prefill(). Throws Error "context.failed", and as prefill().
     [[nodiscard]] std::vector<double> losses(const std::vector<std::int32_t>& tokens, bool autocast);
 
-    // From now on, a second model of the same vocabulary drafts, in place of what drafted before. Throws
-    // Error "draft.vocabulary", "model.load_failed", "model.load_cancelled", "context.failed"; the drafter
-    // stays as it was then.
+    // From now on, a second model of the same vocabulary drafts, or an EAGLE-3 head made for this one, in
+    // place of what drafted before. A head's taps have to be ones that this model's graphs have. Throws Error
+    // "draft.vocabulary", "draft.features", "model.load_failed", "model.load_cancelled", "context.failed";
+    // the drafter stays as it was then.
     void draft_with(const ModelParams& model, const std::function<bool(float)>& progress);
 
     void start_sampling(const SamplerParams& params);
@@ -190,6 +191,7 @@ class Session {
     // Logits are kept of the last token, or of all.
     void evaluate(const std::int32_t* tokens, std::uint32_t count, bool all_logits = false);
     void evaluate_next(std::int32_t token, const std::vector<std::int32_t>& guesses);
+    void keep_features(std::uint32_t count);
     void take_back();
     std::uint32_t rewind(std::uint32_t length, bool state_spoiled);
     void check_cancel() const;
@@ -216,7 +218,9 @@ class Session {
     std::deque<std::int32_t> ahead_; // guesses in the library's cache, after the cached tokens
     std::atomic<bool> cancelled_{false};
     Drafting drafting_;
-    ModelDrafter* model_drafter_ = nullptr; // drafting's own, if it is one
+    ContextDrafter* context_drafter_ = nullptr; // drafting's own, if it is one
+    std::vector<std::uint32_t> taps_;           // blocks whose inputs it wants
+    FeatureRows features_;
     Proposals proposals_ = Proposals::likeliest;
     bool use_drafts_ = false;
     double reading_seconds_ = 0; // of the last prompt

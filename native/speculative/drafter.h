@@ -25,8 +25,9 @@ class Drafter {
     // Floats of the target's features that observe() wants with each token; 0: none.
     [[nodiscard]] virtual std::size_t feature_width() const { return 0; }
     [[nodiscard]] virtual std::size_t observed() const = 0;
-    // The next tokens of the context with their features, tokens.size() x feature_width(). After a suspension
-    // this is all that was missed, in one call.
+    // The next tokens of the context, each with the features of the token before it, tokens.size() x
+    // feature_width(): the first of all tokens has none and is skipped. After a suspension this is all that
+    // was missed, in one call.
     virtual void observe(std::span<const std::int32_t> tokens, std::span<const float> features) = 0;
     // At most `limit` nodes that may follow what was observed. A drafter whose nodes cost time asks `more`
     // before each; refused the first, it may still guess it, for what that teaches.

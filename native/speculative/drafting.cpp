@@ -27,7 +27,7 @@ void Drafting::start(double reading_seconds, std::uint32_t seed) {
 }
 
 std::vector<std::int32_t> Drafting::propose(std::span<const std::int32_t> context, std::int32_t token,
-                                            std::size_t limit) {
+                                            std::size_t limit, const FeatureRows& features) {
     drop();
     Draft draft;
     confidences_.clear();
@@ -35,8 +35,10 @@ std::vector<std::int32_t> Drafting::propose(std::span<const std::int32_t> contex
     bool asked = false;
     bool wanted = false;
     const std::size_t unread = drafter_->can_skip() ? context_ - std::min(context_, drafter_->observed()) : 0;
-    if (limit > 0 && (always_ > 0 || controller_.wants_draft(context_, unread))) {
-        catch_up(context, token);
+    const bool readable =
+        drafter_->feature_width() == 0 || (context_ > features.first() && context_ <= features.end());
+    if (limit > 0 && readable && (always_ > 0 || controller_.wants_draft(context_, unread))) {
+        catch_up(context, token, features);
         const auto more = [&](std::span<const float> confidences) {
             const bool pays = always_ > 0 || controller_.worth_drafting(confidences, context_, limit);
             asked = true;
@@ -67,11 +69,15 @@ std::vector<std::int32_t> Drafting::propose(std::span<const std::int32_t> contex
     return tokens;
 }
 
-void Drafting::catch_up(std::span<const std::int32_t> context, std::int32_t token) {
+void Drafting::catch_up(std::span<const std::int32_t> context, std::int32_t token,
+                        const FeatureRows& features) {
     const auto started = Clock::now();
     if (drafter_->can_skip()) {
         // Only as much is read as gains have paid for; more of it when they have paid for twice as much.
-        const std::size_t affordable = always_ > 0 ? context_ : controller_.affordable_reading(context_);
+        const std::size_t oldest = drafter_->feature_width() > 0 ? features.first() + 1 : 0;
+        const std::size_t affordable =
+            std::min(always_ > 0 ? context_ : controller_.affordable_reading(context_),
+                     context_ - std::min(context_, oldest));
         const std::size_t missing = context_ - std::min(context_, drafter_->observed());
         const std::size_t skipped = drafter_->skipped();
         if (missing > affordable ||
@@ -81,10 +87,12 @@ void Drafting::catch_up(std::span<const std::int32_t> context, std::int32_t toke
         }
     }
     const std::size_t known = drafter_->observed();
-    if (known < context_)
-        drafter_->observe(context.subspan(known), {});
-    if (drafter_->observed() == context_)
-        drafter_->observe({&token, 1}, {});
+    if (known <= context_) {
+        std::vector<std::int32_t> tokens(context.begin() + static_cast<std::ptrdiff_t>(known), context.end());
+        tokens.push_back(token);
+        drafter_->observe(tokens, drafter_->feature_width() > 0 ? features.rows(known - 1, tokens.size())
+                                                                : std::span<const float>());
+    }
     controller_.observed(seconds_since(started), context_ - std::min(context_, known));
 }
 

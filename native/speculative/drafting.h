@@ -3,6 +3,7 @@
 
 #include "speculative/controller.h"
 #include "speculative/drafter.h"
+#include "speculative/feature_rows.h"
 #include "speculative/verifier.h"
 
 #include <cstdint>
@@ -23,9 +24,10 @@ class Drafting {
     void always(std::size_t count) { always_ = count; }
     // A new answer begins; `seed` is for accepting, apart from the target's own random numbers.
     void start(double reading_seconds, std::uint32_t seed);
-    // The tokens to evaluate in one pass after `token`, which follows `context`; at most `limit`.
+    // The tokens to evaluate in one pass after `token`, which follows `context`; at most `limit`. `features`
+    // of the context, for a drafter that wants some.
     std::vector<std::int32_t> propose(std::span<const std::int32_t> context, std::int32_t token,
-                                      std::size_t limit);
+                                      std::size_t limit, const FeatureRows& features = FeatureRows());
     // The pass over `token` and the proposed ones is done.
     void passed(double seconds);
     // Chooses the next token. Before any pass, plainly.
@@ -39,7 +41,7 @@ class Drafting {
     [[nodiscard]] const DraftStatistics& statistics() const { return controller_.statistics(); }
 
   private:
-    void catch_up(std::span<const std::int32_t> context, std::int32_t token);
+    void catch_up(std::span<const std::int32_t> context, std::int32_t token, const FeatureRows& features);
 
     std::unique_ptr<Drafter> drafter_;
     Controller controller_;

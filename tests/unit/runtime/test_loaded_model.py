@@ -398,6 +398,7 @@ def test_a_smaller_model_drafts_and_the_answer_is_the_same(pair_of: MakePair) ->
     assert answers[0] == answers[1]
     report = drafted.draft_report()
     assert report is not None
+    assert report.method == drafted.draft_method == "model"
     assert report.accepted_by_position[0] > 0.5
     assert alone.memory.drafter == 0 < drafted.memory.drafter
 
