@@ -72,6 +72,7 @@ class PackRow(QWidget):
         self.problem.setText("" if checking else trouble(info))
         self.problem.setVisible(bool(self.problem.text()))
         self.check.setVisible(info.enabled and info.state != "ready")
+        self.remove.setVisible(not info.carried)
         for control in (self.switch, self.check, self.remove):
             control.setEnabled(enabled)
 

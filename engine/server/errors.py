@@ -162,6 +162,7 @@ _STATUS = {
     "models.no_such_model": 404,
     "jobs.no_such_job": 404,
     "backend.not_found": 404,
+    "backend.is_carried": 409,
     "hub.repo_not_found": 404,
     "hub.unreachable": 503,
     "hub.failed": 503,

@@ -107,6 +107,17 @@ def test_each_pack_tells_its_state_its_devices_and_what_is_wrong(cards: CardsVie
     assert rpc.switch.accessibleName() == "Use RPC"
 
 
+def test_a_pack_that_is_part_of_the_program_is_switched_but_not_removed(
+    ready_app: Application, backends: Backends, qtbot: QtBot
+) -> None:
+    next(pack for pack in backends.packs if pack["name"] == "vulkan")["carried"] = True
+    view = open_cards(ready_app)
+    qtbot.waitUntil(lambda: list(view.rows) == ["cuda", "rpc", "vulkan"])
+    vulkan, cuda = view.rows["vulkan"], view.rows["cuda"]
+    assert not vulkan.remove.isVisible() and vulkan.switch.isVisible()
+    assert cuda.remove.isVisible()
+
+
 def test_one_click_switches_off_and_one_click_switches_on_with_a_check(
     cards: CardsView, fake: FakeEngine, qtbot: QtBot
 ) -> None:
