@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import paths
-from engine.settings import LogSettings
+from engine.settings import MB, LogSettings
 
 FILE_NAME = "engine.log"
 # Fields that hold a user's own words; a diagnostics bundle leaves them out.
@@ -54,7 +54,7 @@ def set_up(settings: LogSettings) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         to_file = logging.handlers.RotatingFileHandler(
             file,
-            maxBytes=settings.file_mib << 20,
+            maxBytes=settings.file_mb * MB,
             backupCount=settings.files,
             encoding="utf-8",
         )

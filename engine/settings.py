@@ -10,6 +10,7 @@ from engine.api.sampling import SamplingSettings
 from engine.api.turn import DEFAULT_POLICY, PathSetting, Policy
 from engine.program import called
 
+MB = 1_000_000  # bytes, as settings count them
 _SAMPLING = SamplingSettings.model_fields
 
 
@@ -47,9 +48,7 @@ class ServerSettings(Section):
     connections: int = _setting(
         100, "How many connections may be open at once.", restart=True, ge=4, le=10_000
     )
-    body_limit_mib: int = _setting(
-        32, "The largest request that is accepted, in MiB.", ge=1, le=256
-    )
+    body_limit_mb: int = _setting(32, "The largest request that is accepted, in MB.", ge=1, le=256)
     header_timeout_s: float = _setting(
         10.0, "How long a client may take to send a request's headers.", restart=True,
         ge=0.1, le=300,
@@ -134,8 +133,8 @@ class LibrarySettings(Section):
 
 class DownloadSettings(Section):
     parallel: int = _setting(3, "How many files are downloaded at once.", restart=True, ge=1, le=16)
-    bandwidth_mib: float = _setting(
-        0.0, "The most that all downloads together take, in MiB a second; 0 sets no limit.",
+    bandwidth_mb: float = _setting(
+        0.0, "The most that all downloads together take, in MB a second; 0 sets no limit.",
         ge=0, le=100_000,
     )  # fmt: skip
     offline: bool = _setting(False, "Asks nothing of the network. Models that are here still work.")
@@ -149,8 +148,8 @@ class LogSettings(Section):
     texts: bool = _setting(
         False, "Also logs prompts and answers, which are private; off unless you look for a fault."
     )
-    file_mib: int = _setting(
-        5, "The size of a log file in MiB, beyond which a new one begins.", restart=True,
+    file_mb: int = _setting(
+        5, "The size of a log file in MB, beyond which a new one begins.", restart=True,
         ge=1, le=1024,
     )  # fmt: skip
     files: int = _setting(5, "How many old log files are kept.", restart=True, ge=1, le=100)

@@ -38,7 +38,7 @@ from engine.library.database import Database
 from engine.library.errors import WriteFailed
 from engine.library.groups import failure_of
 from engine.library.library import Library
-from engine.settings import DownloadSettings
+from engine.settings import MB, DownloadSettings
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class Runner:
     async def _work(self, until: Callable[[], bool]) -> None:
         self._queue.recover()
         async with network.download_client(self._limits.stall_s) as client:
-            throttle = Throttle(lambda: self._settings().bandwidth_mib * (1 << 20))
+            throttle = Throttle(lambda: self._settings().bandwidth_mb * MB)
             transfer = Transfer(client, self._hub, throttle, self._limits, self._free)
             shared = Shared(
                 library=self._library,

@@ -19,7 +19,7 @@ from engine.server.errors import (
     WrongHost,
     WrongOrigin,
 )
-from engine.settings import ServerSettings
+from engine.settings import MB, ServerSettings
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]/@\\]+)(:\d{1,5})?", re.IGNORECASE)
@@ -74,7 +74,7 @@ class Guard:
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         """Raises BodyTooLarge or BodyTooSlow."""
         settings = self._settings()
-        limit = settings.body_limit_mib << 20
+        limit = settings.body_limit_mb * MB
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > limit:
             raise BodyTooLarge(limit=limit)

@@ -43,7 +43,7 @@ SENTENCES: dict[str, str] = {
     "request.not_json": "The request's body is not JSON ({problem}). Correct it and send again.",
     "request.too_large": (
         "The request is larger than {limit:size} and was not read. Send less, or raise "
-        "server.body_limit_mib."
+        "server.body_limit_mb."
     ),
     "request.too_slow": (
         "The request's body did not arrive within {seconds:g} seconds. Send it faster, or raise "

@@ -94,7 +94,7 @@ def make_downloading(
     free: Callable[[Path], int] | None = None,
     token: str | None = None,
     parallel: int = 3,
-    bandwidth_mib: float = 0.0,
+    bandwidth_mb: float = 0.0,
     **changed: float,
 ) -> Downloading:
     """`changed` are fields of the limits."""
@@ -105,7 +105,7 @@ def make_downloading(
     library = Library(database, lambda: folders)
     queue = Queue(database)
     hub = Hub(find=lambda: Token(token, "environment" if token else "none"))
-    settings = DownloadSettings(parallel=parallel, bandwidth_mib=bandwidth_mib)
+    settings = DownloadSettings(parallel=parallel, bandwidth_mb=bandwidth_mb)
 
     def again(work: Download) -> Download:
         return renew(hub, work)

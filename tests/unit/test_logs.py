@@ -47,12 +47,12 @@ def test_an_exception_is_one_line() -> None:
 
 
 def test_files_rotate(home: Path) -> None:
-    logs.set_up(LogSettings(file_mib=1, files=2))
+    logs.set_up(LogSettings(file_mb=1, files=2))
     for _ in range(35):
         logging.getLogger("engine.test").info("x" * 100_000)
     files = sorted(file.name for file in (home / "logs").iterdir())
     assert files == ["engine.log", "engine.log.1", "engine.log.2"]
-    assert all(file.stat().st_size <= 1 << 20 for file in (home / "logs").iterdir())
+    assert all(file.stat().st_size <= 1_000_000 for file in (home / "logs").iterdir())
 
 
 def test_the_level_is_obeyed() -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    limits = {"header_timeout_s": "0.5", "body_timeout_s": "0.5", "body_limit_mib": "1"}
+    limits = {"header_timeout_s": "0.5", "body_timeout_s": "0.5", "body_limit_mb": "1"}
     flags = [f"--set=server.{name}={value}" for name, value in limits.items()]
     with running_server(
         tmp_path_factory.mktemp("home"), *flags, "--set=server.connections=30"

@@ -437,13 +437,13 @@ def test_only_one_process_works_the_queue(hub: LocalHub, make: Make) -> None:
 
 
 def test_a_bandwidth_limit_holds_for_all_downloads_together(hub: LocalHub, make: Make) -> None:
-    downloading = make(bandwidth_mib=0.5)
+    downloading = make(bandwidth_mb=0.5)
     for name in "ab":
         hub.add(f"x/{name}", {f"{name}-Q4_0.gguf": DATA + name.encode()})
     jobs = [downloading.order("x/a"), downloading.order("x/b")]
     began = time.monotonic()
     assert [job.state for job in downloading.run(*jobs)] == ["done", "done"]
-    assert time.monotonic() - began > 0.9 * (2 * len(DATA) / (0.5 * (1 << 20)) - 0.25)
+    assert time.monotonic() - began > 0.9 * (2 * len(DATA) / (0.5 * 1_000_000) - 0.25)
 
 
 def test_a_file_larger_than_one_request_may_ask_for_comes_in_ranges(
