@@ -10,7 +10,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -42,6 +43,7 @@ from engine.api.turn import PrefillProgress
 
 SIZE = QSize(1180, 780)
 SETTLE_S = 0.35
+MOST_LOOKS = 12
 
 
 class StillEngine(EngineClient):
@@ -139,20 +141,20 @@ def _long_list(stage: Stage) -> None:
 
 def _why(stage: Stage) -> None:
     _answer(stage)
-    _settle()
+    settle()
     stage.window.chat.view.show_panel("why")
 
 
 def _settings(stage: Stage) -> None:
     _answer(stage)
-    _settle()
+    settle()
     stage.window.chat.view.show_panel("settings")
 
 
 def _reading(stage: Stage) -> None:
     stage.ready()
     stage.window.chat.open_chat(stage.chats.contract)
-    _settle()
+    settle()
     chat = stage.window.chat
     question = chat.messages[0]
     chat.transcript.show([question])
@@ -186,7 +188,7 @@ def _search(stage: Stage) -> None:
 
 def _toast(stage: Stage) -> None:
     _answer(stage)
-    _settle()
+    settle()
     stage.window.sidebar.set_current(stage.chats.contract)
     index = stage.window.sidebar.model.index_of(stage.chats.failed)
     stage.window.sidebar.view.list.delete_asked.emit(index)
@@ -237,7 +239,7 @@ def _runs(stage: Stage) -> None:
 def _prefill_odp(stage: Stage) -> None:
     stage.application.preferences.values.path = "odp"
     _prefill(stage)
-    _settle()
+    settle()
     progress = PrefillProgress(
         path="odp",
         reason="",
@@ -265,7 +267,7 @@ def _prefill_empty(stage: Stage) -> None:
 
 def _prefill_foot(stage: Stage) -> None:
     _prefill(stage)
-    _settle()
+    settle()
     _scroll_to_end(stage)
 
 
@@ -288,7 +290,7 @@ def _settings_search(stage: Stage) -> None:
 
 def _settings_end(stage: Stage) -> None:
     _settings_page(stage)
-    _settle()
+    settle()
     _scroll_to_end(stage)
 
 
@@ -304,7 +306,7 @@ def _cards(stage: Stage) -> DiagnosticsView:
     stage.ready()
     stage.window.show_page("diagnostics")
     view = next(page for page in stage.window.findChildren(DiagnosticsView))
-    _settle()
+    settle()
     area = view.findChild(QScrollArea)
     assert isinstance(area, QScrollArea)
     area.verticalScrollBar().setValue(view.cards.add.mapTo(area.widget(), QPoint()).y() - 32)
@@ -325,7 +327,7 @@ def _cards_remove(stage: Stage) -> None:
 
 def _diagnostics_end(stage: Stage) -> None:
     _diagnostics(stage)
-    _settle()
+    settle()
     _scroll_to_end(stage)
 
 
@@ -335,7 +337,7 @@ def _models(stage: Stage, tab: str = "discover") -> ModelsView:
     stage.window.show_page("models")
     view = next(page for page in stage.window.findChildren(ModelsView))
     view.switch.buttons[tab].click()
-    _settle()
+    settle()
     return view
 
 
@@ -347,7 +349,7 @@ def _discover_found(stage: Stage) -> None:
     view = _models(stage).discover
     view.query.setText("qwen")
     view.search.click()
-    _settle()
+    settle()
     view.repos.rows[0].open_button.click()
 
 
@@ -404,7 +406,7 @@ def _first_run_offline(stage: Stage) -> None:
 
 def _first_run_downloading(stage: Stage) -> None:
     _first_run(stage)
-    _settle()
+    settle()
     stage.application.models.show_jobs(sample_models.jobs()[:1])
 
 
@@ -477,9 +479,34 @@ def draw(
 def _draw_one(
     folder: Path, out: Path, name: str, mode: Mode, language: Language, scale: float
 ) -> Path:
+    with staged(folder, name, mode=mode, language=language) as application:
+        window = application.window
+        image = QImage(window.size() * scale, QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(scale)
+        painter = QPainter(image)
+        window.render(painter, QPoint())
+        painter.end()
+    path = out / f"{name}-{mode}-{language}-{round(scale * 100)}.png"
+    image.save(str(path))
+    return path
+
+
+@contextmanager
+def staged(
+    folder: Path,
+    name: str,
+    *,
+    mode: Mode = "light",
+    language: Language = "en",
+    font_scale: float = 1.0,
+) -> Generator[Application]:
+    """The window in one scene, with its files in `folder`."""
     preferences = PreferencesFile(folder / "window.json")
     preferences.values = Preferences(
-        theme=mode, language=language, window=(0, 0, SIZE.width(), SIZE.height())
+        theme=mode,
+        language=language,
+        font_scale=font_scale,
+        window=(0, 0, SIZE.width(), SIZE.height()),
     )
     preferences.save()
     store = ChatStore(folder / "chats.db")
@@ -489,24 +516,31 @@ def _draw_one(
     engine = application.engine
     assert isinstance(engine, StillEngine)
     application.start()
-    _settle()
+    settle()
     SCENES[name](Stage(application, engine, chats))
-    _settle()
-    _settle()
-    window = application.window
-    image = QImage(window.size() * scale, QImage.Format.Format_RGB32)
-    image.setDevicePixelRatio(scale)
-    painter = QPainter(image)
-    window.render(painter, QPoint())
-    painter.end()
-    path = out / f"{name}-{mode}-{language}-{round(scale * 100)}.png"
-    image.save(str(path))
-    window.close()
-    _settle()
-    return path
+    _come_to_rest(application.window)
+    try:
+        yield application
+    finally:
+        application.window.close()
+        application.close()
+        application.window.deleteLater()
+        application.deleteLater()
+        settle()
 
 
-def _settle() -> None:
+def _come_to_rest(window: MainWindow) -> None:
+    """Until two looks in a row see the same: pages fill bit by bit, formulas are drawn behind."""
+    before = QImage()
+    for _ in range(MOST_LOOKS):
+        settle()
+        now = window.grab().toImage()
+        if now == before:
+            return
+        before = now
+
+
+def settle() -> None:
     """Lets everything that was asked for arrive."""
     end = time.monotonic() + SETTLE_S
     while time.monotonic() < end:

@@ -18,11 +18,10 @@ from app.chat.transcript_view import TranscriptView
 from app.i18n import numbers, tr
 from app.shell.page import Page
 from app.shell.widgets import ElidedButton, button, icon_button, label, restyle, row
-from app.theme.tokens import COLUMN_WIDTH
+from app.theme.tokens import COLUMN_WIDTH, SCROLL_BAR, SPACE
 
 PATHS = ("auto", "decoder", "resident", "odp", "autocast")
 NEARLY_FULL = 0.85
-SCROLL_BAR = 12
 
 
 class EmptyChat(QWidget):
@@ -152,7 +151,7 @@ class ChatView(Page):
         below.setContentsMargins(24, 4, 24 + SCROLL_BAR, 16)
         below.setSpacing(6)
         below.addWidget(self.status)
-        composer.setMaximumWidth(COLUMN_WIDTH + 32)
+        composer.setMaximumWidth(COLUMN_WIDTH + 2 * SPACE.around)
         centred = QHBoxLayout()
         centred.addStretch(1)
         centred.addWidget(composer, 1000)

@@ -77,7 +77,7 @@ class _Delegate(QStyledItemDelegate):
         left = rect.left() + 10
         if line.collapsed is not None:
             name = "chevron-right" if line.collapsed else "chevron-down"
-            box = QRectF(left - 2, rect.bottom() - 23, 14, 14)
+            box = QRectF(left - 2, rect.center().y() + 4 - 7, 14, 14)
             paint_icon(painter, name, colours.colour("text_2"), box)
             left += 16
             if state & QStyle.StateFlag.State_HasFocus:
@@ -107,7 +107,7 @@ class _Delegate(QStyledItemDelegate):
         area = rect.adjusted(10, 0, -10, 0)
         if isinstance(line, ChatRow):
             if selected or hovered:
-                area.setRight(area.right() - MENU_WIDTH + 8)
+                area.setRight(area.right() - MENU_WIDTH)
                 box = menu_box(rect)
                 paint_icon(painter, "ellipsis", colours.colour("text_2"), box)
             elif line.pinned:

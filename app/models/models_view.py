@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from app.i18n import tr
@@ -15,9 +14,9 @@ from app.shell.page import Page
 from app.shell.scrolled import scrolled
 from app.shell.segments import Segments
 from app.shell.widgets import column, label, row
+from app.theme.tokens import SCROLL_BAR
 
 WIDEST = 960
-SCROLL_BAR = 12
 TABS = ("discover", "library", "downloads")
 
 
@@ -48,8 +47,6 @@ class ModelsView(Page):
             inside.setContentsMargins(24, 4, 24, 24)
             holder.setLayout(inside)
             area = scrolled(holder, WIDEST, names[name])
-            # Always in place, so that a long list is as wide as a short one.
-            area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
             self._areas[name] = area
             self._stack.addWidget(self._areas[name])
         head = QWidget()

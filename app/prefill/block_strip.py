@@ -57,7 +57,7 @@ class BlockStrip(QWidget):
 
     def show_tiers(self, tiers: Sequence[Tier]) -> None:
         self._tiers = tuple(tiers)
-        self.updateGeometry()
+        self._fit()
         self._say()
         self.update()
 
@@ -96,6 +96,10 @@ class BlockStrip(QWidget):
 
     def resizeEvent(self, event: object) -> None:
         del event
+        self._fit()
+
+    def _fit(self) -> None:
+        """As high as its rows are, whether its width or its blocks have changed."""
         height = self.sizeHint().height()
         if height != self.minimumHeight():
             self.setFixedHeight(height)

@@ -22,7 +22,6 @@ from app.theme.tokens import TYPE
 from engine.api.plan import Forecast, Plan
 from engine.api.turn import Path
 
-HEIGHT = 320
 # The library is not typed.
 pyqtgraph: Any = importlib.import_module("pyqtgraph")
 
@@ -51,7 +50,6 @@ class TimePlot(QWidget):
         self._plan: Plan | None = None
         self._runs: Sequence[Run] = ()
         self._plot: Any = pyqtgraph.PlotWidget()
-        self._plot.setFixedHeight(HEIGHT)
         self._plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._plot.setMouseEnabled(x=False, y=False)
         self._plot.setMenuEnabled(False)

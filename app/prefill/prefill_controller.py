@@ -260,7 +260,7 @@ class PrefillController(PageController):
 
         plot = TimePlot()
         self._plot = plot
-        self._view.plot_place.addWidget(plot)
+        self._view.show_plot(plot)
         QTimer.singleShot(0, self, self._show_plot)  # a breath between two pieces of work
 
     def _on_reports(self, reports: list[dict[str, Any]]) -> None:

@@ -31,6 +31,7 @@ PATHS: tuple[PathSetting, ...] = ("auto", "decoder", "resident", "odp", "autocas
 # Narrower than this, the plot goes below the memory.
 TWO_COLUMNS = 820
 WIDEST = 1120
+PLOT_HEIGHT = 320
 
 
 def make_page(context: Context) -> Page:
@@ -64,10 +65,12 @@ class PrefillView(Page):
         self.crossover = label("", wrap=True)
         self.legend = label("", "small", wrap=True)
         self.legend.setTextFormat(Qt.TextFormat.RichText)
-        self.plot_place = QVBoxLayout()
-        self.plot_place.setContentsMargins(0, 0, 0, 0)
+        # The plot comes later than the page; its room is kept.
+        self.plot_place = QWidget()
+        self.plot_place.setFixedHeight(PLOT_HEIGHT)
+        QVBoxLayout(self.plot_place).setContentsMargins(0, 0, 0, 0)
         right = column(label(tr("prefill.plot"), "heading"), self.crossover)
-        right.addLayout(self.plot_place)
+        right.addWidget(self.plot_place)
         right.addWidget(self.legend)
         self.axes = label(tr("prefill.axes"), "small", wrap=True)
         right.addWidget(self.axes)
@@ -147,6 +150,11 @@ class PrefillView(Page):
         self._none.hide()
         self.body.show()
         self.sentence.show()
+
+    def show_plot(self, plot: QWidget) -> None:
+        place = self.plot_place.layout()
+        assert place is not None
+        place.addWidget(plot)
 
     def show_reasons(self, reasons: Sequence[str], warnings: Sequence[str]) -> None:
         clear_layout(self.reasons)

@@ -16,8 +16,12 @@ class _Middle(QWidget):
         layout.addStretch(1)
 
     def minimumSizeHint(self) -> QSize:
-        """The height follows from the width; what Qt adds up for the narrowest is far too much."""
-        return QSize(super().minimumSizeHint().width(), 0)
+        """Where the height follows from the width, what Qt adds up for the narrowest is far too
+        much."""
+        hint = super().minimumSizeHint()
+        layout = self.layout()
+        follows = layout is not None and layout.hasHeightForWidth()
+        return QSize(hint.width(), 0 if follows else hint.height())
 
 
 class _Area(QScrollArea):
@@ -39,5 +43,7 @@ def scrolled(content: QWidget, widest: int, name: str) -> QScrollArea:
     area.setWidget(_Middle(content))
     area.setWidgetResizable(True)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    # The bar's room is kept, so that the column stands still when the page grows.
+    area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
     area.setAccessibleName(name)
     return area

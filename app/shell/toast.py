@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QWidget
 from app.i18n import tr
 from app.shell.announce import announce
 from app.shell.widgets import button, icon_button, label
-from app.theme.tokens import COLUMN_WIDTH
+from app.theme.tokens import COLUMN_WIDTH, SCROLL_BAR, SPACE
 
 SHOWN_MS = 8000
 
@@ -25,11 +25,11 @@ class Toast(QWidget):
         super().__init__(parent)
         card = QFrame()
         card.setProperty("kind", "card")
-        card.setMaximumWidth(COLUMN_WIDTH)
+        card.setMaximumWidth(COLUMN_WIDTH + 2 * SPACE.around)
         card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.setProperty("kind", "page")
         outer = QHBoxLayout(self)
-        outer.setContentsMargins(16, 0, 16, 12)
+        outer.setContentsMargins(24, 0, 24 + SCROLL_BAR, 16)  # below the composer, as wide
         outer.addWidget(card)
         self._label = label("", wrap=True)
         self._action = button("", "link")

@@ -39,7 +39,7 @@ def picture(application: Application, qtbot: QtBot) -> QImage:
     theme().settle()
     plot = application.window.findChild(PrefillView)
     if plot is not None and plot.isVisible():
-        qtbot.waitUntil(lambda: plot.plot_place.count() > 0, timeout=20_000)
+        qtbot.waitUntil(lambda: len(plot.plot_place.children()) > 1, timeout=20_000)
     settings = application.window.findChild(SettingsView)
     if settings is not None and settings.isVisible():
         qtbot.waitUntil(lambda: settings.complete and len(settings.rows) > 20)
