@@ -158,7 +158,7 @@ def test_install_first_run_answer_odp_answer_close_remove(installed: CleanRoot) 
         forced = root.run("twofold", *words, person=True, TWOFOLD_KERNEL=kernel)
         assert forced == answer, f"the kernel {kernel} answers differently"
     model = "/" + str(prefiller.with_name(demo_model().name).relative_to(root.folder))
-    rounds = ("--repeat", "1", "--tokens", "4", "--prompt-tokens", "8")
+    rounds = ("--repeat", "1", "--tokens", "4", "--prompt-tokens", "40")
     compared = root.run("twofold", "bench", "decode", "-m", model, *rounds, person=True)
     assert "library" in compared and "engine" in compared
     told = root.run("sh", "-c", "! twofold bench decode -m /none.gguf 2>&1", person=True)
