@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
 from engine.api.sampling import SamplingSettings
 from engine.api.turn import DraftMethod, DraftReport, Path, PathSetting
+from engine.backends.device_memory import facts as shortage_facts
+from engine.backends.device_memory import shortage
 from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
 from engine.drafts.trust import trusted_drafter
 from engine.errors import NativeError, TwofoldError
@@ -24,7 +26,9 @@ from engine.prefiller.formats import Prefiller, open_prefiller
 from engine.prefiller.pairing import Pairing, require_pairing
 from engine.runtime.drafts import draft_report
 from engine.runtime.gpu_layers import (
+    ALL_LAYERS,
     USUAL_WIDTH,
+    Account,
     blocks_on_devices,
     device_account,
     device_rooms,
@@ -35,10 +39,12 @@ from engine.runtime.rate_store import RateStore
 from engine.runtime.router import Router
 from engine.runtime.routing import NoPrefiller
 from engine.runtime.settings import DEFAULT_CONTEXT, LoadSettings
+from engine.runtime.smaller_load import DeviceMemoryShort, Load, smaller_load
 from engine.runtime.trace import TRACE_EVENTS, write_trace
 from engine.runtime.trust import trusted_model
 
 CANCELLED = "cancelled"
+_LINES_OF_FAILURE = 20
 # Measuring what autocast gains takes about a second, once: too much for a shorter prompt.
 _AUTOCAST_TOKENS = 256
 
@@ -97,8 +103,8 @@ class LoadedModel:
         rates: RateStore | None = None,
         trace: FilePath | None = None,
     ) -> None:
-        """Raises GgufError, PrefillerError, DraftError, PairingRefused or NativeError; nothing
-        stays loaded.
+        """Raises GgufError, PrefillerError, DraftError, PairingRefused, DeviceMemoryShort or
+        NativeError; nothing stays loaded.
 
         `draft`: a smaller model of the same tokens, or an EAGLE-3 head made for this one, which
         drafts in place of the n-gram lookup.
@@ -163,7 +169,29 @@ class LoadedModel:
         if layers:
             account = device_account(self.files, context.n_ctx, context.micro_batch, rooms)
             self.device_bytes = {name: size for name, size in account(layers).items() if size}
-        return self._native.Session(params, context, _or_silent(on_load))
+        try:
+            return self._native.Session(params, context, _or_silent(on_load))
+        except NativeError as error:
+            count = _blocks(self.files) + 1 if layers == ALL_LAYERS else layers
+            asked = Load(count, context.n_ctx, context.micro_batch)
+            raise self._with_smaller(error, asked) or error from error
+
+    def _with_smaller(self, error: NativeError, asked: Load) -> DeviceMemoryShort | None:
+        """What would have fitted, if the error is a device's memory; else None."""
+        if error.code not in ("model.load_failed", "context.failed"):
+            return None
+        # The error has the library's last line; the one with the numbers is before it.
+        short = shortage(self._native.library_log_tail(_LINES_OF_FAILURE))
+        rooms = device_rooms()
+        room = next((one for one in rooms if short and one.name == short.device), None)
+        if short is None or room is None:
+            return None
+
+        def account_of(context: int, width: int) -> Account:
+            return device_account(self.files, context, width, rooms)
+
+        fits = smaller_load(asked, _blocks(self.files), account_of, room, short.wanted)
+        return DeviceMemoryShort(**shortage_facts(short, room.free), **asdict(fits))
 
     def _model_params(self, files: GgufModel, context: int, width: int) -> Any:
         model = self._native.ModelParams()

@@ -14,6 +14,11 @@ SENTENCES: dict[str, str] = {
         "A context of {n_ctx} tokens could not be set up ({why}), so the model is not usable. "
         "Choose a shorter context, or close other programs to free memory."
     ),
+    "device.memory": (
+        "{device} has too little memory for this load: {wanted} more were wanted, {free} were "
+        "free, and other programs hold {holders}. By the library's own count it fits with {layers} "
+        "layers there, a context of {context} tokens and passes of {micro_batch} tokens."
+    ),
     "device.none": (
         "{layers} layers cannot be put on a GPU: no GPU backend is in use here. "
         "`./twofold backend list` says why, or load the model without them."

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.api.failure import Failure
+from engine.backends.device_memory import facts as shortage_facts
+from engine.backends.device_memory import shortage
 from engine.errors import TwofoldError
-from engine.server.device_memory import facts as shortage_facts
-from engine.server.device_memory import shortage
 from engine.server.errors import failure_of
 from engine.worker.protocol import MAX_LINE, REPLY, Command, Reply
 

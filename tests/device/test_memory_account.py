@@ -145,3 +145,44 @@ def test_a_context_that_the_device_has_no_room_for_is_refused_and_a_small_one_is
     told = load(1 << 20)
     assert told.startswith("0 refused"), told
     assert "failed to allocate" in told, told
+
+
+SMALLER = """
+import sys
+from pathlib import Path
+from engine.runtime.loaded_model import LoadedModel
+from engine.runtime.settings import LoadSettings
+from engine.runtime.smaller_load import DeviceMemoryShort
+
+def load(layers, context, micro_batch):
+    settings = LoadSettings(
+        context=context, micro_batch=micro_batch, threads=1, gpu_layers=layers, slots=2
+    )
+    return LoadedModel(Path(sys.argv[1]), settings=settings)
+
+try:
+    load(5, 1 << 20, 128)
+    print("loaded", flush=True)
+except DeviceMemoryShort as error:
+    told = error.data
+    fits = load(told["layers"], told["context"], told["micro_batch"])
+    fits.prefill(list(range(1, 40)), path="decoder", on_progress=lambda _: None)
+    print("fits", told, sum(fits.device_bytes.values()), flush=True)
+import os; os._exit(0)
+"""
+
+
+@pytest.mark.skipif(KIND != "rpc", reason="only a server's memory can be made small")
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("device", [512], indirect=True)
+def test_a_load_that_has_no_room_tells_one_that_has(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "tiny.gguf", "llama", context=1 << 20)
+    done = subprocess.run(
+        [sys.executable, "-c", SMALLER, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.stdout.startswith("fits"), (done.stdout, done.stderr[-2000:])
+    assert "'device': 'RPC0'" in done.stdout and "GiB" in done.stdout

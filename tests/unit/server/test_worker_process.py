@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.backends import device_memory
 from engine.probe.nvml import CardFacts
-from engine.server import device_memory
 from engine.server.worker_process import End
 
 PYTHON = ("Fatal Python error: Aborted", "Thread 0x1 (most recent call first):", "  File x")

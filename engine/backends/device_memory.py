@@ -1,4 +1,4 @@
-"""Reads from a worker's last words that a device's memory ran out, and who holds the rest."""
+"""Reads from the library's words that a device's memory ran out, and who holds the rest."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ def shortage(log: Sequence[str]) -> Shortage | None:
     return None
 
 
-def facts(short: Shortage) -> dict[str, str]:
-    """The numbers as a sentence takes them; "?" for what nobody tells."""
-    free = _free(short.device)
+def facts(short: Shortage, free: int | None = None) -> dict[str, str]:
+    """The numbers as a sentence takes them; "?" for what nobody tells. `free`: what the device
+    itself says, where it can be asked."""
+    free = _free(short.device) if free is None else free
     return {
         "device": short.device,
         "wanted": f"{short.wanted / GIB:.2f} GiB",
