@@ -16,6 +16,7 @@ from engine.chat.model import CANCELLED_TOKEN, PrefillReport, Progress
 from engine.drafts.trust import trusted_drafter
 from engine.errors import NativeError, TwofoldError
 from engine.gguf.splits import GgufModel
+from engine.gguf.types import GgmlType
 from engine.kernels.attention import attention_tokens
 from engine.kernels.autocast import prepare_autocast, prepare_decode
 from engine.kernels.check import use_checked_kernel
@@ -441,7 +442,7 @@ class LoadedModel:
         try:
             # A short tail is read by the decoder, with whatever is attached left as it is.
             self._attach(chosen.path, chosen.kept, loading)
-            if chosen.path != "decoder":
+            if chosen.path != "decoder" or GgmlType.NVFP4.name in self.weight_types:
                 self._prepare_attention()
             done = self._session.prefill(
                 tokens, with_prefiller, progress, autocast=chosen.path == "autocast"

@@ -1,6 +1,8 @@
 // A task is a block of tokens for all query heads that share keys: each tile of keys is packed once for it.
 #include "kernels/attention.h"
 
+#include "kernels/bf16.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -27,6 +29,12 @@ bool all_hidden(const std::uint16_t* mask) {
     std::uint64_t four = 0;
     std::memcpy(&four, mask, sizeof four);
     return four == 0x0001000100010001U * hidden;
+}
+
+// What rounding to BF16 leaves of each number.
+void rests(const float* values, std::int64_t count, float* left) {
+    for (std::int64_t i = 0; i < count; ++i)
+        left[i] = values[i] - round_to_bf16(values[i]);
 }
 
 constexpr std::int64_t divided_up(std::int64_t value, std::int64_t by) {
@@ -89,12 +97,12 @@ struct Sizes {
     std::size_t sums;
     std::size_t rows; // largest score and sum of each
 
-    Sizes(const Kernel& kernel, const AttentionOperands& given, int threads) {
+    Sizes(const Kernel& kernel, bool split, const AttentionOperands& given, int threads) {
         group = given.queries.heads / given.keys.heads;
         strips = divided_up(given.tokens, kernel.strip);
         tiles = divided_up(given.cached, tile_keys);
         planes = given.mask.data ? given.mask.heads * given.mask.sequences : 1;
-        key_depth = rounded_up(given.key_size, kernel.depth);
+        key_depth = rounded_up((split ? 3 : 1) * given.key_size, kernel.depth);
         value_panels = divided_up(given.value_size, kernel.panel);
         const std::int64_t padded = value_panels * kernel.panel;
         // As many rows as fit beside a tile, in tasks of equal size, enough of them for all threads.
@@ -111,10 +119,11 @@ struct Sizes {
         const std::int64_t block_rows = block_strips * group * kernel.strip;
         queries = bytes_of(kernel, block_rows * key_depth);
         keys = bytes_of(kernel, tile_keys * key_depth);
-        values = bytes_of(kernel, tile_keys * padded);
-        converted = float_bytes(std::max(kernel.panel * given.key_size, tile_keys * padded));
+        values = bytes_of(kernel, (split ? 2 : 1) * tile_keys * padded);
+        converted =
+            float_bytes(std::max(std::max(kernel.panel, kernel.strip) * key_depth, tile_keys * padded));
         scores = float_bytes(kernel.strip * tile_keys);
-        weights = bytes_of(kernel, kernel.strip * tile_keys);
+        weights = bytes_of(kernel, (split ? 2 : 1) * kernel.strip * tile_keys);
         bias = float_bytes(tile_keys);
         sums = float_bytes(block_rows * padded);
         rows = float_bytes(block_rows);
@@ -159,18 +168,26 @@ struct Attention::Scratch {
     }
 };
 
+namespace {
+
+const Kernel* attending(const Kernel* chosen) {
+    return chosen->attention ? chosen->attention : chosen;
+}
+
+} // namespace
+
 std::size_t Attention::work_size(const Kernel& kernel, const AttentionOperands& operands, int threads) {
-    const Sizes sizes(kernel, operands, threads);
+    const Sizes sizes(*attending(&kernel), !kernel.attention, operands, threads);
     return alignment +
            aligned(static_cast<std::size_t>(sizes.planes * sizes.strips * sizes.tiles) * sizeof(Span)) +
            static_cast<std::size_t>(threads) * sizes.of_thread();
 }
 
 Attention::Attention(const Kernel& kernel, const AttentionOperands& operands, void* work, int threads)
-    : kernel_(kernel), operands_(operands), threads_(threads) {
+    : kernel_(*attending(&kernel)), split_(!kernel.attention), operands_(operands), threads_(threads) {
     const auto address = reinterpret_cast<std::uintptr_t>(work);
     work_ = static_cast<std::byte*>(work) + (alignment - address % alignment) % alignment;
-    const Sizes sizes(kernel, operands, threads);
+    const Sizes sizes(kernel_, split_, operands, threads);
     group_ = sizes.group;
     strips_ = sizes.strips;
     block_strips_ = sizes.block_strips;
@@ -181,7 +198,7 @@ Attention::Attention(const Kernel& kernel, const AttentionOperands& operands, vo
 }
 
 Attention::Scratch Attention::scratch(int thread) const {
-    const Sizes sizes(kernel_, operands_, threads_);
+    const Sizes sizes(kernel_, split_, operands_, threads_);
     const auto spans = static_cast<std::size_t>(sizes.planes * sizes.strips * sizes.tiles) * sizeof(Span);
     return {work_ + aligned(spans) + static_cast<std::size_t>(thread) * sizes.of_thread(), sizes};
 }
@@ -272,15 +289,24 @@ float Attention::slope(std::int64_t head) const {
 void Attention::pack_queries(const Block& block, const Scratch& own) const {
     const std::size_t strip_bytes =
         static_cast<std::size_t>(kernel_.strip * key_depth_) * kernel_.element_bytes;
+    const std::int64_t size = operands_.key_size;
     const float* rows[max_strip];
     for (std::int64_t member = 0; member < group_; ++member) {
         for (std::int64_t i = 0; i < block.strips; ++i) {
             const std::int64_t first = (block.first_strip + i) * kernel_.strip;
             const std::int64_t count = std::min(kernel_.strip, operands_.tokens - first);
-            for (std::int64_t row = 0; row < count; ++row)
+            for (std::int64_t row = 0; row < count; ++row) {
                 rows[row] = reinterpret_cast<const float*>(
                     operands_.queries.row(first + row, block.key_head * group_ + member, block.sequence));
-            kernel_.pack_rows(rows, count, operands_.key_size,
+                if (split_) {
+                    float* to = own.converted + row * 3 * size;
+                    std::copy_n(rows[row], size, to);
+                    rests(to, size, to + size);
+                    std::copy_n(rows[row], size, to + 2 * size);
+                    rows[row] = to;
+                }
+            }
+            kernel_.pack_rows(rows, count, (split_ ? 3 : 1) * size,
                               own.queries +
                                   static_cast<std::size_t>(member * block.strips + i) * strip_bytes);
         }
@@ -305,10 +331,17 @@ void Attention::pack_tile(const Block& block, std::int64_t first, std::int64_t e
     const std::int64_t size = operands_.key_size;
     for (std::int64_t key = 0; key < whole; key += kernel_.panel) {
         const std::int64_t count = std::clamp(end - first - key, std::int64_t{0}, kernel_.panel);
-        for (std::int64_t i = 0; i < count; ++i)
-            read(operands_.keys, first + key + i, own.converted + i * size, size);
-        std::fill(own.converted + count * size, own.converted + kernel_.panel * size, 0.0F);
-        kernel_.pack_weights(own.converted, size, size,
+        const std::int64_t parts = (split_ ? 3 : 1) * size;
+        for (std::int64_t i = 0; i < count; ++i) {
+            float* to = own.converted + i * parts;
+            read(operands_.keys, first + key + i, to, size);
+            if (split_) {
+                std::copy_n(to, size, to + size);
+                rests(to, size, to + 2 * size);
+            }
+        }
+        std::fill(own.converted + count * parts, own.converted + kernel_.panel * parts, 0.0F);
+        kernel_.pack_weights(own.converted, parts, parts,
                              own.keys + static_cast<std::size_t>((in_tile + key) * key_depth_) *
                                             kernel_.element_bytes);
     }
@@ -321,11 +354,19 @@ void Attention::pack_tile(const Block& block, std::int64_t first, std::int64_t e
             read(operands_.values, first + key, row, count);
         std::fill(row + count, row + padded, 0.0F);
     }
-    for (std::int64_t panel = 0; panel < value_panels_; ++panel)
-        kernel_.pack_columns(own.converted + panel * kernel_.panel, padded, whole,
-                             own.values +
-                                 static_cast<std::size_t>((panel * tile_keys + in_tile) * kernel_.panel) *
-                                     kernel_.element_bytes);
+    for (std::int64_t part = 0; part < (split_ ? 2 : 1); ++part) {
+        if (part == 1)
+            rests(own.converted, whole * padded, own.converted);
+        for (std::int64_t panel = 0; panel < value_panels_; ++panel)
+            kernel_.pack_columns(own.converted + panel * kernel_.panel, padded, whole,
+                                 values(own, part, panel, in_tile));
+    }
+}
+
+std::byte* Attention::values(const Scratch& own, std::int64_t part, std::int64_t panel,
+                             std::int64_t key) const {
+    const std::int64_t rows = (part * value_panels_ + panel) * tile_keys + key;
+    return own.values + static_cast<std::size_t>(rows * kernel_.panel) * kernel_.element_bytes;
 }
 
 // A strip of one head meets the keys that it sees in a tile.
@@ -399,12 +440,23 @@ void Attention::attend(const Block& block, std::int64_t member, std::int64_t str
         total[row] += kernel_.exponentiate(scores, count, top);
     }
     kernel_.pack_rows(rows, used, count, own.weights);
+    std::byte* rest =
+        own.weights + static_cast<std::size_t>(kernel_.strip * tile_keys) * kernel_.element_bytes;
+    if (split_) {
+        for (std::int64_t row = 0; row < used; ++row)
+            rests(rows[row], count, own.scores + row * tile_keys);
+        kernel_.pack_rows(rows, used, count, rest);
+    }
     for (std::int64_t panel = 0; panel < value_panels_; ++panel) {
         float* to = sums + panel * tile_size;
-        kernel_.multiply(own.weights,
-                         own.values + static_cast<std::size_t>((panel * tile_keys + first) * kernel_.panel) *
-                                          kernel_.element_bytes,
-                         count, used, to, to, kernel_.panel);
+        const auto add = [&](const std::byte* weights, std::int64_t part) {
+            kernel_.multiply(weights, values(own, part, panel, first), count, used, to, to, kernel_.panel);
+        };
+        add(own.weights, 0);
+        if (split_) {
+            add(rest, 0);
+            add(own.weights, 1);
+        }
     }
 }
 

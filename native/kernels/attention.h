@@ -6,9 +6,10 @@
 //     attention.run(task, thread);    // each task once, on any thread, between begin() and end()
 //
 // Scores, softmax and sums of a block of tokens stay in cache while keys and values pass by, as in
-// FlashAttention (arXiv 2205.14135). Queries, keys, values and softmax's results are rounded to BF16, sums
-// are FP32. A result depends on the operands and their shapes alone: not on threads, addresses or other
-// tokens.
+// FlashAttention (arXiv 2205.14135). All is FP32, as the library computes it: scores are exponents, in which
+// BF16's roundings would show. A kernel that multiplies nothing but BF16 takes operands in two parts, a
+// rounded one and what rounding left, without the product of the two rests: 16 significant bits.
+// A result depends on the operands and their shapes alone: not on threads, addresses or other tokens.
 #pragma once
 
 #include "kernels/kernel.h"
@@ -76,12 +77,16 @@ class Attention {
                                std::int64_t tile) const;
     [[nodiscard]] float slope(std::int64_t head) const;
     void pack_tile(const Block& block, std::int64_t first, std::int64_t end, const Scratch& own) const;
+    // Where values are packed: their rounded part or the rest, a panel, from a key of the tile on.
+    [[nodiscard]] std::byte* values(const Scratch& own, std::int64_t part, std::int64_t panel,
+                                    std::int64_t key) const;
     void pack_queries(const Block& block, const Scratch& own) const;
     void attend(const Block& block, std::int64_t member, std::int64_t strip, std::int64_t tile,
                 const Scratch& own) const;
     void finish(const Block& block, const Scratch& own) const;
 
     const Kernel& kernel_;
+    bool split_; // operands into two parts
     AttentionOperands operands_;
     std::byte* work_;
     int threads_;

@@ -50,6 +50,10 @@ struct Kernel {
     float (*scale_scores)(float* scores, const float* bias, std::int64_t count, float scale, float softcap);
     float (*exponentiate)(float* scores, std::int64_t count, float largest);
 
+    // What computes attention where this kernel multiplies: one whose packed operands are FP32, not rounded.
+    // Null: this one, from operands in two parts (see attention.h).
+    const Kernel* attention;
+
     // Runs the multiplying instruction `rounds` times on registers alone and returns the floating-point
     // operations that took: what no product can be faster than. Between begin() and end().
     double (*spin)(std::int64_t rounds);
@@ -66,5 +70,14 @@ extern const Kernel kernel_neon_bf16;
 extern const Kernel kernel_neon;
 #endif
 extern const Kernel kernel_scalar;
+
+// The same without rounding of operands, for attention.
+#if defined(__x86_64__)
+extern const Kernel floats_avx512;
+extern const Kernel floats_avx2;
+#elif defined(__aarch64__)
+extern const Kernel floats_neon;
+#endif
+extern const Kernel floats_scalar;
 
 } // namespace twofold

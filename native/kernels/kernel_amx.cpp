@@ -125,6 +125,7 @@ const Kernel kernel_amx = {
     .multiply = multiply,
     .scale_scores = scale_scores,
     .exponentiate = exponentiate,
+    .attention = nullptr,
     .spin = spin,
 };
 

@@ -37,8 +37,8 @@ constexpr std::size_t nvfp4_bytes = 36;
         v[i] = t[i];
 }
 
-// 8 values rounded to the nearest BF16, ties to even, as FP32; those beyond `left` are zeros, NaN stays NaN.
-[[gnu::always_inline]] inline __m256 round_8(const float* values, std::int64_t left) {
+// 8 values, if `rounded` to the nearest BF16, ties to even; those beyond `left` are zeros, NaN stays NaN.
+template <bool rounded> [[gnu::always_inline]] inline __m256 load_8(const float* values, std::int64_t left) {
     __m256 loaded;
     if (left >= lanes) {
         loaded = _mm256_loadu_ps(values);
@@ -47,24 +47,27 @@ constexpr std::size_t nvfp4_bytes = 36;
         loaded =
             _mm256_maskload_ps(values, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(left)), index));
     }
+    if (!rounded)
+        return loaded;
     const __m256i bits = _mm256_castps_si256(loaded);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i rounded =
+    const __m256i nearest =
         _mm256_and_si256(_mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF))),
                          _mm256_set1_epi32(static_cast<int>(0xFFFF0000U)));
     const __m256 nan = _mm256_cmp_ps(loaded, loaded, _CMP_UNORD_Q);
-    return _mm256_blendv_ps(_mm256_castsi256_ps(rounded), _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000)),
+    return _mm256_blendv_ps(_mm256_castsi256_ps(nearest), _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000)),
                             nan);
 }
 
 // A strip is [K][6 rows].
+template <bool rounded>
 void pack_rows(const float* const* rows, std::int64_t count, std::int64_t k, void* packed) {
     auto* out = static_cast<float*>(packed);
     const __m256i kept = _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0);
     for (std::int64_t first = 0; first < k; first += depth) {
         __m256 block[lanes];
         for (std::int64_t row = 0; row < lanes; ++row)
-            block[row] = row < count ? round_8(rows[row] + first, k - first) : _mm256_setzero_ps();
+            block[row] = row < count ? load_8<rounded>(rows[row] + first, k - first) : _mm256_setzero_ps();
         transpose(block);
         for (const __m256& values : block) {
             _mm256_maskstore_ps(out, kept, values);
@@ -74,13 +77,14 @@ void pack_rows(const float* const* rows, std::int64_t count, std::int64_t k, voi
 }
 
 // A panel is [K][16 rows].
+template <bool rounded>
 void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
     auto* out = static_cast<float*>(packed);
     for (std::int64_t first = 0; first < k; first += depth) {
         for (std::int64_t half = 0; half < 2; ++half) {
             __m256 block[lanes];
             for (int i = 0; i < lanes; ++i)
-                block[i] = round_8(weights + (half * lanes + i) * stride + first, k - first);
+                block[i] = load_8<rounded>(weights + (half * lanes + i) * stride + first, k - first);
             transpose(block);
             for (int i = 0; i < lanes; ++i)
                 _mm256_store_ps(out + (first + i) * panel + half * lanes, block[i]);
@@ -88,11 +92,12 @@ void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, voi
     }
 }
 
+template <bool rounded>
 void pack_columns(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
     auto* out = static_cast<float*>(packed);
     for (std::int64_t i = 0; i < k; ++i) {
         for (std::int64_t half = 0; half < panel; half += lanes)
-            _mm256_store_ps(out + i * panel + half, round_8(weights + i * stride + half, lanes));
+            _mm256_store_ps(out + i * panel + half, load_8<rounded>(weights + i * stride + half, lanes));
     }
 }
 
@@ -206,13 +211,34 @@ const Kernel kernel_avx2 = {
     .block_rows = 96,
     .begin = nullptr,
     .end = nullptr,
-    .pack_rows = pack_rows,
-    .pack_weights = pack_weights,
+    .pack_rows = pack_rows<true>,
+    .pack_weights = pack_weights<true>,
     .pack_nvfp4 = pack_nvfp4,
-    .pack_columns = pack_columns,
+    .pack_columns = pack_columns<true>,
     .multiply = multiply,
     .scale_scores = scale_scores,
     .exponentiate = exponentiate,
+    .attention = &floats_avx2,
+    .spin = spin,
+};
+
+const Kernel floats_avx2 = {
+    .name = "avx2",
+    .strip = strip,
+    .panel = panel,
+    .depth = depth,
+    .element_bytes = 4,
+    .block_rows = 96,
+    .begin = nullptr,
+    .end = nullptr,
+    .pack_rows = pack_rows<false>,
+    .pack_weights = pack_weights<false>,
+    .pack_nvfp4 = nullptr,
+    .pack_columns = pack_columns<false>,
+    .multiply = multiply,
+    .scale_scores = scale_scores,
+    .exponentiate = exponentiate,
+    .attention = nullptr,
     .spin = spin,
 };
 

@@ -20,18 +20,22 @@ constexpr std::int64_t depth = 16;
                             _mm512_set1_epi32(static_cast<int>(0xFFFF0000U)));
 }
 
-[[gnu::always_inline]] inline __m512i round_16(const float* values, std::int64_t left) {
+template <bool rounded>
+[[gnu::always_inline]] inline __m512i load_16(const float* values, std::int64_t left) {
     const auto mask = static_cast<__mmask16>(left >= 16 ? 0xFFFFU : (1U << left) - 1);
-    return round_to_bf16(_mm512_maskz_loadu_ps(mask, values));
+    const __m512 loaded = _mm512_maskz_loadu_ps(mask, values);
+    return rounded ? round_to_bf16(loaded) : _mm512_castps_si512(loaded);
 }
 
 // A strip is [K][14 rows].
+template <bool rounded>
 void pack_rows(const float* const* rows, std::int64_t count, std::int64_t k, void* packed) {
     auto* out = static_cast<float*>(packed);
     for (std::int64_t first = 0; first < k; first += depth) {
         __m512i block[lanes];
         for (std::int64_t row = 0; row < lanes; ++row)
-            block[row] = row < count ? round_16(rows[row] + first, k - first) : _mm512_setzero_si512();
+            block[row] =
+                row < count ? load_16<rounded>(rows[row] + first, k - first) : _mm512_setzero_si512();
         transpose(block);
         for (const __m512i& values : block) {
             _mm512_mask_storeu_epi32(out, (1U << strip) - 1, values);
@@ -41,13 +45,14 @@ void pack_rows(const float* const* rows, std::int64_t count, std::int64_t k, voi
 }
 
 // A panel is [K][32 rows].
+template <bool rounded>
 void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
     auto* out = static_cast<float*>(packed);
     for (std::int64_t first = 0; first < k; first += depth) {
         for (std::int64_t half = 0; half < 2; ++half) {
             __m512i block[lanes];
             for (int i = 0; i < lanes; ++i)
-                block[i] = round_16(weights + (half * lanes + i) * stride + first, k - first);
+                block[i] = load_16<rounded>(weights + (half * lanes + i) * stride + first, k - first);
             transpose(block);
             for (int i = 0; i < lanes; ++i)
                 _mm512_store_si512(out + (first + i) * panel + half * lanes, block[i]);
@@ -55,11 +60,12 @@ void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, voi
     }
 }
 
+template <bool rounded>
 void pack_columns(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
     auto* out = static_cast<float*>(packed);
     for (std::int64_t i = 0; i < k; ++i) {
         for (std::int64_t half = 0; half < panel; half += lanes)
-            _mm512_store_si512(out + i * panel + half, round_16(weights + i * stride + half, lanes));
+            _mm512_store_si512(out + i * panel + half, load_16<rounded>(weights + i * stride + half, lanes));
     }
 }
 
@@ -138,13 +144,34 @@ const Kernel kernel_avx512 = {
     .block_rows = 252,
     .begin = nullptr,
     .end = nullptr,
-    .pack_rows = pack_rows,
-    .pack_weights = pack_weights,
+    .pack_rows = pack_rows<true>,
+    .pack_weights = pack_weights<true>,
     .pack_nvfp4 = pack_nvfp4,
-    .pack_columns = pack_columns,
+    .pack_columns = pack_columns<true>,
     .multiply = multiply,
     .scale_scores = scale_scores,
     .exponentiate = exponentiate,
+    .attention = &floats_avx512,
+    .spin = spin,
+};
+
+const Kernel floats_avx512 = {
+    .name = "avx512",
+    .strip = strip,
+    .panel = panel,
+    .depth = depth,
+    .element_bytes = 4,
+    .block_rows = 252,
+    .begin = nullptr,
+    .end = nullptr,
+    .pack_rows = pack_rows<false>,
+    .pack_weights = pack_weights<false>,
+    .pack_nvfp4 = nullptr,
+    .pack_columns = pack_columns<false>,
+    .multiply = multiply,
+    .scale_scores = scale_scores,
+    .exponentiate = exponentiate,
+    .attention = nullptr,
     .spin = spin,
 };
 

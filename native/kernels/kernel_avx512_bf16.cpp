@@ -94,6 +94,7 @@ const Kernel kernel_avx512_bf16 = {
     .multiply = multiply,
     .scale_scores = scale_scores,
     .exponentiate = exponentiate,
+    .attention = &floats_avx512,
     .spin = spin,
 };
 

@@ -120,6 +120,7 @@ const Kernel kernel_neon_bf16 = {
     .multiply = multiply,
     .scale_scores = scale_scores,
     .exponentiate = exponentiate,
+    .attention = &floats_neon,
     .spin = spin,
 };
 

@@ -9,28 +9,35 @@ namespace {
 constexpr std::int64_t strip = 4;
 constexpr std::int64_t panel = 8;
 
+template <bool rounded> float taken(float value) {
+    return rounded ? round_to_bf16(value) : value;
+}
+
 // A strip is [K][4 rows], a panel [K][8 rows].
+template <bool rounded>
 void pack_rows(const float* const* rows, std::int64_t count, std::int64_t k, void* packed) {
     auto* out = static_cast<float*>(packed);
     for (std::int64_t i = 0; i < k; ++i) {
         for (std::int64_t row = 0; row < strip; ++row)
-            out[i * strip + row] = row < count ? round_to_bf16(rows[row][i]) : 0.0F;
+            out[i * strip + row] = row < count ? taken<rounded>(rows[row][i]) : 0.0F;
     }
 }
 
+template <bool rounded>
 void pack_weights(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
     auto* out = static_cast<float*>(packed);
     for (std::int64_t i = 0; i < k; ++i) {
         for (std::int64_t row = 0; row < panel; ++row)
-            out[i * panel + row] = round_to_bf16(weights[row * stride + i]);
+            out[i * panel + row] = taken<rounded>(weights[row * stride + i]);
     }
 }
 
+template <bool rounded>
 void pack_columns(const float* weights, std::int64_t stride, std::int64_t k, void* packed) {
     auto* out = static_cast<float*>(packed);
     for (std::int64_t i = 0; i < k; ++i) {
         for (std::int64_t row = 0; row < panel; ++row)
-            out[i * panel + row] = round_to_bf16(weights[i * stride + row]);
+            out[i * panel + row] = taken<rounded>(weights[i * stride + row]);
     }
 }
 
@@ -75,13 +82,34 @@ const Kernel kernel_scalar = {
     .block_rows = 128,
     .begin = nullptr,
     .end = nullptr,
-    .pack_rows = pack_rows,
-    .pack_weights = pack_weights,
+    .pack_rows = pack_rows<true>,
+    .pack_weights = pack_weights<true>,
     .pack_nvfp4 = nullptr,
-    .pack_columns = pack_columns,
+    .pack_columns = pack_columns<true>,
     .multiply = multiply,
     .scale_scores = scale_scores,
     .exponentiate = exponentiate,
+    .attention = &floats_scalar,
+    .spin = spin,
+};
+
+const Kernel floats_scalar = {
+    .name = "scalar",
+    .strip = strip,
+    .panel = panel,
+    .depth = 1,
+    .element_bytes = 4,
+    .block_rows = 128,
+    .begin = nullptr,
+    .end = nullptr,
+    .pack_rows = pack_rows<false>,
+    .pack_weights = pack_weights<false>,
+    .pack_nvfp4 = nullptr,
+    .pack_columns = pack_columns<false>,
+    .multiply = multiply,
+    .scale_scores = scale_scores,
+    .exponentiate = exponentiate,
+    .attention = nullptr,
     .spin = spin,
 };
 

@@ -231,6 +231,8 @@ Session::Session(const ModelParams& model, const ContextParams& context,
         throw Error("context.failed", {{"n_ctx", static_cast<std::int64_t>(params_.n_ctx)},
                                        {"why", take_last_library_error()}});
     attention_heads_ = scan_attention(graph);
+    holds_nvfp4_ = std::ranges::any_of(
+        table_.decoder_tensors(), [](const ggml_tensor* tensor) { return tensor->type == GGML_TYPE_NVFP4; });
     std::map<int, std::size_t> order;
     const std::vector<BlockUse> uses = scan_decoder_graph(graph);
     for (const BlockUse& use : uses) {
@@ -424,7 +426,7 @@ PrefillReport Session::prefill(const std::vector<std::int32_t>& tokens, bool wit
         autocasting.emplace();
     report.used_autocast = autocasting.has_value();
     std::optional<TiledAttention> tiled;
-    if (report.used_prefiller || report.used_autocast)
+    if (report.used_prefiller || report.used_autocast || holds_nvfp4_)
         tiled.emplace(attention_tokens_);
     std::optional<FourBitActivations> rounding;
     if (four_bits_)

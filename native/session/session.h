@@ -205,6 +205,7 @@ class Session {
     std::uint32_t guarded_weights_ = 0;
     std::optional<AttentionHeads> attention_heads_;
     std::int64_t attention_tokens_ = 0;
+    bool holds_nvfp4_ = false; // a kernel of ours reads the decoder's own weights, whatever the path
     Context context_;
     LayerTable table_;
     std::unique_ptr<PrefillWeights> prefiller_;

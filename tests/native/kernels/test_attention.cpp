@@ -9,7 +9,6 @@
 #include <barrier>
 #include <cmath>
 #include <cstring>
-#include <iterator>
 #include <limits>
 #include <random>
 #include <string>
@@ -45,11 +44,16 @@ void upper_halves_to_floats(const void* from, float* to, std::int64_t count) {
     }
 }
 
-double bf16(float value) {
-    if (value == 0)
-        return 0;
-    const double shift = std::ldexp(1.5, std::ilogb(value) + 52 - 7);
-    return (static_cast<double>(value) + shift) - shift;
+// Those that run here, and one of them that is made to take BF16 operands in two parts.
+std::vector<Kernel> attending_kernels() {
+    std::vector<Kernel> found;
+    for (const Kernel* kernel : usable_kernels())
+        found.push_back(*kernel);
+    Kernel split = found.front();
+    split.name = "in two parts";
+    split.attention = nullptr;
+    found.push_back(split);
+    return found;
 }
 
 struct Shape {
@@ -208,14 +212,6 @@ double slope(std::int64_t head, std::int64_t heads, double max_bias) {
 
 void expect_right(const Case& given, const std::vector<float>& found) {
     const auto& [tokens, cached, heads, key_heads, sequences, key_size, value_size] = given.shape;
-    const auto rounded = [](const std::vector<float>& values) {
-        std::vector<double> found;
-        std::ranges::transform(values, std::back_inserter(found), bf16);
-        return found;
-    };
-    const std::vector<double> queries = rounded(given.queries);
-    const std::vector<double> keys = rounded(given.keys);
-    const std::vector<double> values = rounded(given.values);
     for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
         for (std::int64_t token = 0; token < tokens; ++token) {
             for (std::int64_t head = 0; head < heads; ++head) {
@@ -227,12 +223,12 @@ void expect_right(const Case& given, const std::vector<float>& found) {
                         : std::exp(static_cast<double>(given.sinks[static_cast<std::size_t>(head)]));
                 for (std::int64_t key = 0; key < cached; ++key) {
                     double score = 0;
-                    const double* query = &queries[static_cast<std::size_t>(
+                    const float* query = &given.queries[static_cast<std::size_t>(
                         ((token * heads + head) * sequences + sequence) * key_size)];
-                    const double* row = &keys[static_cast<std::size_t>(
+                    const float* row = &given.keys[static_cast<std::size_t>(
                         ((sequence * cached + key) * key_heads + key_head) * key_size)];
                     for (std::int64_t i = 0; i < key_size; ++i)
-                        score += query[i] * row[i];
+                        score += static_cast<double>(query[i]) * static_cast<double>(row[i]);
                     score *= static_cast<double>(given.scale);
                     if (given.softcap != 0)
                         score = static_cast<double>(given.softcap) *
@@ -250,7 +246,7 @@ void expect_right(const Case& given, const std::vector<float>& found) {
                     for (std::int64_t key = 0; key < cached; ++key) {
                         const double value =
                             weights[static_cast<std::size_t>(key)] *
-                            values[static_cast<std::size_t>(
+                            given.values[static_cast<std::size_t>(
                                 ((sequence * cached + key) * key_heads + key_head) * value_size + i)];
                         sum += value;
                         size += std::abs(value);
@@ -259,16 +255,16 @@ void expect_right(const Case& given, const std::vector<float>& found) {
                     const double bound = total == 0 ? 0 : size / total;
                     const auto index = static_cast<std::size_t>(
                         ((sequence * tokens + token) * heads + head) * value_size + i);
-                    // Half of BF16's last place for each weight, and FP32's sums.
+                    // Sums and exponentials of FP32; two parts of BF16 keep 16 bits.
                     const double error = std::abs(static_cast<double>(found[index]) - right);
-                    if (!(error <= bound * (1.0 / 256 + 2e-5))) {
+                    if (!(error <= bound * 4e-5)) {
                         CAPTURE(sequence);
                         CAPTURE(token);
                         CAPTURE(head);
                         CAPTURE(i);
                         CAPTURE(right);
                         CAPTURE(found[index]);
-                        CHECK(error <= bound * (1.0 / 256 + 2e-5));
+                        CHECK(error <= bound * 4e-5);
                         return;
                     }
                 }
@@ -288,8 +284,8 @@ constexpr Shape shapes[] = {
 } // namespace
 
 TEST_CASE("every kernel equals double precision over shapes and masks") {
-    for (const Kernel* kernel : usable_kernels()) {
-        CAPTURE(std::string(kernel->name));
+    for (const Kernel& kernel : attending_kernels()) {
+        CAPTURE(std::string(kernel.name));
         unsigned seed = 1;
         for (const Shape& shape : shapes) {
             CAPTURE(shape.tokens);
@@ -298,20 +294,20 @@ TEST_CASE("every kernel equals double precision over shapes and masks") {
                 CAPTURE(static_cast<int>(mask));
                 ++seed;
                 Case given = make_case(shape, mask, seed, seed % 2 == 0);
-                expect_right(given, run(*kernel, given, 1, seed % 7));
+                expect_right(given, run(kernel, given, 1, seed % 7));
             }
         }
     }
 }
 
 TEST_CASE("sinks, soft caps and ALiBi's slopes enter as they should") {
-    for (const Kernel* kernel : usable_kernels()) {
-        CAPTURE(std::string(kernel->name));
+    for (const Kernel& kernel : attending_kernels()) {
+        CAPTURE(std::string(kernel.name));
         Case given = make_case({30, 300, 6, 2, 1, 64, 32}, Mask::causal, 5);
         given.sinks = {0.5F, -3, 2, 8, -30, 0};
-        expect_right(given, run(*kernel, given, 2));
+        expect_right(given, run(kernel, given, 2));
         given.softcap = 3;
-        expect_right(given, run(*kernel, given, 1));
+        expect_right(given, run(kernel, given, 1));
         given.sinks.clear();
         given.softcap = 0;
         given.max_bias = 8;
@@ -319,15 +315,15 @@ TEST_CASE("sinks, soft caps and ALiBi's slopes enter as they should") {
             if (given.mask[i] != hidden) // some distances: -1 to -31/16
                 given.mask[i] = static_cast<std::uint16_t>(0xBC00 + i % 16 * 64);
         }
-        expect_right(given, run(*kernel, given, 1));
+        expect_right(given, run(kernel, given, 1));
     }
 }
 
 TEST_CASE("a token that sees no key gets zeros, and no other token notices") {
-    for (const Kernel* kernel : usable_kernels()) {
-        CAPTURE(std::string(kernel->name));
+    for (const Kernel& kernel : attending_kernels()) {
+        CAPTURE(std::string(kernel.name));
         Case given = make_case({50, 300, 2, 1, 1, 32, 32}, Mask::blind, 2);
-        const std::vector<float> found = run(*kernel, given, 1);
+        const std::vector<float> found = run(kernel, given, 1);
         expect_right(given, found);
         for (std::size_t i = 0; i < 2 * 32; ++i)
             CHECK(found[i] == 0);
@@ -335,38 +331,38 @@ TEST_CASE("a token that sees no key gets zeros, and no other token notices") {
 }
 
 TEST_CASE("scores that are large or far apart do not overflow") {
-    for (const Kernel* kernel : usable_kernels()) {
-        CAPTURE(std::string(kernel->name));
+    for (const Kernel& kernel : attending_kernels()) {
+        CAPTURE(std::string(kernel.name));
         Case given = make_case({40, 400, 2, 2, 1, 32, 32}, Mask::causal, 8);
         for (float& value : given.keys)
             value *= 64;
         for (float& value : given.queries)
             value *= 64;
-        for (const float value : run(*kernel, given, 1))
+        for (const float value : run(kernel, given, 1))
             REQUIRE(std::isfinite(value));
     }
 }
 
 TEST_CASE("threads, addresses and later tokens change no bit") {
-    for (const Kernel* kernel : usable_kernels()) {
-        CAPTURE(std::string(kernel->name));
+    for (const Kernel& kernel : attending_kernels()) {
+        CAPTURE(std::string(kernel.name));
         Case given = make_case({130, 600, 4, 2, 1, 64, 64}, Mask::causal, 3);
-        const std::vector<float> alone = run(*kernel, given, 1);
-        CHECK(run(*kernel, given, 3, 5) == alone);
-        CHECK(run(*kernel, given, 8) == alone);
+        const std::vector<float> alone = run(kernel, given, 1);
+        CHECK(run(kernel, given, 3, 5) == alone);
+        CHECK(run(kernel, given, 8) == alone);
         Case fewer = given;
         fewer.shape.tokens = 61;
-        const std::vector<float> part = run(*kernel, fewer, 2);
+        const std::vector<float> part = run(kernel, fewer, 2);
         CHECK(std::equal(part.begin(), part.end(), alone.begin()));
     }
 }
 
 TEST_CASE("what is not a number reaches the results of its token and no other") {
-    for (const Kernel* kernel : usable_kernels()) {
-        CAPTURE(std::string(kernel->name));
+    for (const Kernel& kernel : attending_kernels()) {
+        CAPTURE(std::string(kernel.name));
         Case given = make_case({40, 300, 1, 1, 1, 32, 32}, Mask::causal, 3);
         given.queries[7 * 32 + 5] = std::numeric_limits<float>::quiet_NaN();
-        const std::vector<float> found = run(*kernel, given, 1);
+        const std::vector<float> found = run(kernel, given, 1);
         for (std::size_t i = 0; i < found.size(); ++i)
             REQUIRE(std::isnan(found[i]) == (i / 32 == 7));
     }

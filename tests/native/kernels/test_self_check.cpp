@@ -22,7 +22,7 @@ void multiply_wrongly(const void* strip, const void* panel, std::int64_t k, std:
 }
 
 float exponentiate_wrongly(float* scores, std::int64_t count, float largest) {
-    return kernel_scalar.exponentiate(scores, count, largest) * 1.1F;
+    return kernel_scalar.exponentiate(scores, count, largest) * 1.01F;
 }
 
 } // namespace
@@ -34,14 +34,17 @@ TEST_CASE("every kernel that runs here passes") {
     }
 }
 
-TEST_CASE("a kernel that errs by a thousandth, in attention by a tenth, or gives no number, does not pass") {
+TEST_CASE(
+    "a kernel that errs by a thousandth, in attention by a hundredth, or gives no number, does not pass") {
     Kernel broken = kernel_scalar;
     broken.multiply = multiply_wrongly<0>;
     CHECK(kernel_error(broken) > kernel_tolerance);
     broken.multiply = multiply_wrongly<1>;
     CHECK(std::isnan(kernel_error(broken)));
     broken = kernel_scalar;
-    broken.exponentiate = exponentiate_wrongly;
+    Kernel attention = floats_scalar;
+    attention.exponentiate = exponentiate_wrongly;
+    broken.attention = &attention;
     CHECK(kernel_error(broken) > kernel_tolerance);
 }
 

@@ -27,14 +27,15 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("type_", [GgmlType.F16, GgmlType.F32, GgmlType.BF16, GgmlType.Q8_0])
-def test_tiles_differ_from_the_library_by_roundings_alone(type_: GgmlType, threads: int) -> None:
+def test_tiles_compute_what_the_library_does(type_: GgmlType, threads: int) -> None:
     bench = native().AttentionBench(70, 300, 4, 2, 64, 64, int(type_), threads)
     bench.library()
     right = bench.results()
+    # The library rounds queries to the type of the keys where that is quantised, or BF16.
+    tolerance = 1e-4 if type_ in (GgmlType.F16, GgmlType.F32) else 0.02
     for kernel in native().usable_kernels():
         bench.ours(kernel)
-        # BF16 has eight significant bits; a sum of many values averages their roundings.
-        assert np.abs(bench.results() - right).max() < 0.02 * np.abs(right).max(), kernel
+        assert np.abs(bench.results() - right).max() < tolerance * np.abs(right).max(), kernel
 
 
 class Bench:

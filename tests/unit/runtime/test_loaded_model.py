@@ -95,6 +95,17 @@ def test_prompts_attend_in_tiles_but_along_the_decoder(
         assert (native().kernel_attentions() > before) == tiled, path
 
 
+def test_a_decoder_in_nvfp4_attends_in_tiles_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaded_model, "attention_tokens", lambda _heads, _threads: 64)
+    decoder = make_pair(tmp_path, "llama", weight_type="NVFP4").decoder
+    model = LoadedModel(decoder, settings=LoadSettings(context=512, threads=1))
+    before = native().kernel_attentions()
+    read(model, 100, "decoder")
+    assert native().kernel_attentions() > before
+
+
 @pytest.fixture(scope="module", params=("llama", "qwen35"))
 def few_bits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     """A decoder of two bits, whose answers a prefiller makes better."""
