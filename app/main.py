@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication
 from app.engine_client.client import EngineClient
 from app.engine_client.models import Models
 from app.i18n import set_language, system_language, tr
+from app.i18n.qt_words import follow_language
 from app.i18n.reasons import in_language
 from app.preferences import PreferencesFile
 from app.shell.background import Background
@@ -44,6 +45,7 @@ class Application(QObject):
         self.preferences = PreferencesFile(config / "window.json")
         values = self.preferences.values
         set_language(values.language or system_language())
+        follow_language()
         theme().apply(mode=values.theme, scale=values.font_scale, accent=values.accent)
         set_still(values.reduce_motion)
         self.background = Background()
@@ -94,6 +96,7 @@ class Application(QObject):
         """The old window stays in front until the new one is whole."""
         values = self.preferences.values
         set_language(values.language or system_language())
+        follow_language()
         old, chat = self.window, self.window.chat.chat
         old.remember_place()
         self.window = self._make_window()

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QPoint, QSize
-from PySide6.QtGui import QImage, QPainter
-from PySide6.QtWidgets import QApplication, QScrollArea
+from PySide6.QtGui import QContextMenuEvent, QImage, QPainter
+from PySide6.QtWidgets import QApplication, QMenu, QPushButton, QScrollArea
 
 from app import sample_models
 from app.chat.answer_words import reading
+from app.chat.rows import ProblemWidget
 from app.diagnostics.diagnostics_view import DiagnosticsView
 from app.engine_client.client import Connection, EngineClient
 from app.engine_client.failures import failure
@@ -202,6 +203,41 @@ def _composer(stage: Stage) -> None:
     for name in ("contract-2026-final-signed-by-both-parties.txt", "notes.md"):
         (folder / name).write_text("word " * 9000)
     composer.attach(sorted(folder.iterdir()))
+
+
+def _error_details(stage: Stage) -> None:
+    _error(stage)
+    settle()
+    card = stage.window.findChild(ProblemWidget)
+    assert isinstance(card, ProblemWidget)
+    details = card.controls()[1]
+    assert isinstance(details, QPushButton)
+    details.click()
+
+
+def _menu_of_chat(stage: Stage) -> None:
+    _answer(stage)
+    settle()
+    shown = stage.window.sidebar.view.list
+    index = stage.window.sidebar.model.index_of(stage.chats.rich)
+    place = shown.viewport().mapToGlobal(shown.visualRect(index).bottomRight())
+    shown.menu_asked.emit(index, place)
+
+
+def _menu_of_chats(stage: Stage) -> None:
+    _answer(stage)
+    settle()
+    stage.window.sidebar.view.more.click()
+
+
+def _menu_of_text(stage: Stage) -> None:
+    _search(stage)
+    field = stage.window.sidebar.view.search
+    field.selectAll()
+    settle()
+    place = QPoint(40, 10)
+    event = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, place, field.mapToGlobal(place))
+    QApplication.sendEvent(field, event)
 
 
 def _rtl(stage: Stage) -> None:
@@ -429,7 +465,11 @@ SCENES: dict[str, Scene] = {
     "chat-settings": _settings,
     "chat-reading": _reading,
     "chat-error": _error,
+    "chat-error-details": _error_details,
     "chat-search": _search,
+    "menu-chat": _menu_of_chat,
+    "menu-chats": _menu_of_chats,
+    "menu-text": _menu_of_text,
     "chat-deleted": _toast,
     "chat-composer": _composer,
     "chat-rtl": _rtl,
@@ -485,6 +525,8 @@ def _draw_one(
         image.setDevicePixelRatio(scale)
         painter = QPainter(image)
         window.render(painter, QPoint())
+        for menu in _open_menus():
+            menu.render(painter, window.mapFromGlobal(menu.mapToGlobal(QPoint())))
         painter.end()
     path = out / f"{name}-{mode}-{language}-{round(scale * 100)}.png"
     image.save(str(path))
@@ -522,11 +564,22 @@ def staged(
     try:
         yield application
     finally:
+        for menu in _open_menus():
+            menu.close()
         application.window.close()
         application.close()
         application.window.deleteLater()
         application.deleteLater()
         settle()
+
+
+def _open_menus() -> list[QMenu]:
+    """Menus are windows of their own."""
+    return [
+        shown
+        for shown in QApplication.topLevelWidgets()
+        if isinstance(shown, QMenu) and shown.isVisible()
+    ]
 
 
 def _come_to_rest(window: MainWindow) -> None:

@@ -44,9 +44,9 @@ _OF_GTK = re.compile(
 )
 # The analysis finds the library's parts a second time, beside their place in llama_cpp/lib.
 _TWICE = re.compile(r"lib(llama|ggml)[\w-]*\.(so|dylib)[\d.]*$")
-# Qt's plugins that a window of ours never loads, and its own translations: the texts are ours.
+# Qt's plugins that a window of ours never loads, and its words in languages that ours has not.
 _UNUSED_QT = re.compile(
-    r"PySide6/Qt/(translations|qml|metatypes|libexec)/"
+    r"PySide6/Qt/(translations/(?!qtbase_ko\.qm$)|(qml|metatypes|libexec)/)"
     r"|PySide6/Qt/plugins/(platforms/libq(vnc|wayland-egl|linuxfb|eglfs|minimalegl|vkkhrdisplay|minimal)\b"
     r"|platformthemes/libqgtk3|wayland-graphics-integration|xcbglintegrations|egldeviceintegrations|generic|networkinformation|printsupport|sqldrivers|qmltooling"
     r"|qmllint|designer|assetimporters|sceneparsers|geometryloaders|scxmldatamodel"

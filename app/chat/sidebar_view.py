@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 
 from app.chat.sidebar_model import LINE, GroupLine, SidebarModel
 from app.i18n import tr
-from app.shell.widgets import button, icon_button, row
+from app.shell.widgets import button, clearable, icon_button, row
 from app.store.records import ChatRow, Found
 from app.theme.icons import icon, paint_icon
 from app.theme.theme import theme
@@ -232,7 +232,7 @@ class SidebarView(QWidget):
         self.search = QLineEdit()
         self.search.setPlaceholderText(tr("sidebar.search"))
         self.search.setAccessibleName(tr("sidebar.search"))
-        self.search.setClearButtonEnabled(True)
+        clearable(self.search)
         self.search.addAction(icon("search"), QLineEdit.ActionPosition.LeadingPosition)
         self.list = ChatList(model)
         self.navigation = QVBoxLayout()

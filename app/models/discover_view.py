@@ -9,7 +9,7 @@ from app.i18n import tr
 from app.models.listing_view import Listing
 from app.models.row import Row, RowCard
 from app.models.trouble import TokenLine, Trouble
-from app.shell.widgets import button, clear_layout, column, label, row
+from app.shell.widgets import button, clear_layout, clearable, column, label, row
 
 
 class DiscoverView(QWidget):
@@ -22,7 +22,7 @@ class DiscoverView(QWidget):
         self.query = QLineEdit()
         self.query.setPlaceholderText(tr("models.search_hint"))
         self.query.setAccessibleName(tr("models.search_hint"))
-        self.query.setClearButtonEnabled(True)
+        clearable(self.query)
         self.query.setMaxLength(500)
         self.search = button(tr("models.search"), icon_name="search")
         self.query.returnPressed.connect(self._search)

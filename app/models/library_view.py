@@ -13,7 +13,7 @@ from app.models.row import RowCard
 from app.models.trouble import Trouble
 from app.shell.flow import Flow
 from app.shell.panel import Panel
-from app.shell.widgets import button, clear_layout, column, label
+from app.shell.widgets import button, clear_layout, clearable, column, label
 
 
 class LibraryView(QWidget):
@@ -34,7 +34,7 @@ class LibraryView(QWidget):
         self.filter = QLineEdit()
         self.filter.setPlaceholderText(tr("models.filter"))
         self.filter.setAccessibleName(tr("models.filter"))
-        self.filter.setClearButtonEnabled(True)
+        clearable(self.filter)
         self.filter.hide()
         self.decoders = RowCard(tr("models.kind_decoder"))
         self.others = RowCard(tr("models.alone"))

@@ -23,7 +23,7 @@ from app.shell.context import Context
 from app.shell.page import Page
 from app.shell.scrolled import scrolled
 from app.shell.steps import Steps
-from app.shell.widgets import button, clear_layout, column, icon_button, label, row, rule
+from app.shell.widgets import button, clear_layout, clearable, column, icon_button, label, row, rule
 
 WIDEST = 800
 
@@ -117,7 +117,7 @@ class SettingsView(Page):
         self.search = QLineEdit()
         self.search.setPlaceholderText(tr("settings.search"))
         self.search.setAccessibleName(tr("settings.search"))
-        self.search.setClearButtonEnabled(True)
+        clearable(self.search)
         self.search.textChanged.connect(self.filter)
         self.restart_words = label("", wrap=True)
         self.restart = button(tr("settings.restart_engine"))

@@ -43,7 +43,5 @@ def scrolled(content: QWidget, widest: int, name: str) -> QScrollArea:
     area.setWidget(_Middle(content))
     area.setWidgetResizable(True)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    # The bar's room is kept, so that the column stands still when the page grows.
-    area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
     area.setAccessibleName(name)
     return area

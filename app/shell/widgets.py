@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Literal, cast
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QLabel,
     QLayout,
+    QLineEdit,
     QPushButton,
     QSizePolicy,
     QToolButton,
@@ -93,6 +94,14 @@ class ElidedButton(QPushButton):
     def _fit(self) -> None:
         room = max(40, self.width() - 14)
         self.setText(self.fontMetrics().elidedText(self._words, self._elide, room))
+
+
+def clearable(field: QLineEdit) -> None:
+    """Gives a field the cross that empties it, drawn as all other icons are."""
+    field.setClearButtonEnabled(True)
+    clear = field.findChild(QAction, "_q_qlineeditclearaction")
+    assert isinstance(clear, QAction)
+    clear.setIcon(icon("x"))
 
 
 def rule() -> QFrame:

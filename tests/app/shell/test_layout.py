@@ -18,6 +18,8 @@ from app.shell.widgets import label
 from tests.support.layout import faults
 
 
+# Without a screen a menu can neither come forward nor take the keyboard.
+@pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
 @pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("scene", SCENES)

@@ -142,6 +142,7 @@ def test_what_no_person_needs_stays_out(place: str) -> None:
         "PySide6/Qt/plugins/platforms/libqxcb.so",
         "PySide6/Qt/plugins/platforms/libqoffscreen.so",
         "PySide6/Qt/plugins/imageformats/libqsvg.so",
+        "PySide6/Qt/translations/qtbase_ko.qm",
         "llama_cpp/lib/libggml-cpu-sse42.so",
         "libxcb-cursor.so.0",
         "backends/libggml-vulkan.so",
