@@ -11,7 +11,7 @@ import pytest
 from engine.errors import NativeError
 from engine.paths import demo_model
 from engine.prefiller.build import build_prefiller
-from tests.support.devices import ALL_LAYERS, ARCHS, on_device
+from tests.support.devices import ALL_LAYERS, ARCHS, host_buffer_type, on_device
 from tests.support.sessions import (
     MakePair,
     Pair,
@@ -161,3 +161,16 @@ def test_a_real_models_prompt_is_read_alike_where_its_activations_are_large(
     tokens = here.tokenize("What is the capital of France? It is the city of", True, False)
     found, wanted = (read(one, tokens, with_prefiller=True) for one in (there, here))
     assert distance(found, wanted) < 0.6
+
+
+def test_blocks_of_the_hosts_tier_are_in_the_memory_that_the_device_copies_from(
+    pair_of: MakePair, device_name: str
+) -> None:
+    pair = pair_of("llama")
+    session = on_device(pair, device_name, make_plan(tiers=["host", "disk", "host", "disk"]))
+    memory = session.prefill_memory
+    assert memory.host_blocks == 2 and memory.host_bytes > 0
+    # RPC has no such memory, cards have; `pinned` compares the kinds of the buffers made.
+    offered = host_buffer_type(device_name)
+    assert (offered is None) == device_name.startswith("RPC")
+    assert memory.pinned == (offered is not None), offered

@@ -60,6 +60,19 @@ def register(kind: str) -> str:
     return next(found.name for found in native().list_devices() if found.kind != "cpu")
 
 
+def host_buffer_type(device: str) -> str | None:
+    """The name of the kind of host memory that the device copies from fastest, if it has one."""
+    library = _library()
+    find: Any = library.ggml_backend_dev_by_name
+    find.argtypes, find.restype = [ctypes.c_char_p], ctypes.c_void_p
+    offered: Any = library.ggml_backend_dev_host_buffer_type
+    offered.argtypes, offered.restype = [ctypes.c_void_p], ctypes.c_void_p
+    name: Any = library.ggml_backend_buft_name
+    name.argtypes, name.restype = [ctypes.c_void_p], ctypes.c_char_p
+    found = offered(find(device.encode()))
+    return name(found).decode() if found else None
+
+
 def serve(port: int) -> None:
     """Serves this process's CPU as an RPC device until the standard input ends."""
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
