@@ -69,6 +69,16 @@ class AttachedPrefiller(_Sent):
     choosable: bool
 
 
+class AttachedDrafter(_Sent):
+    """A head that guesses what the decoder writes, and fits it; by its file's `method`."""
+
+    path: Path
+    bytes: int
+    method: str
+    verdict: PairingVerdict
+    reasons: tuple[Remark, ...]
+
+
 class AttachedProjector(_Sent):
     """`fits`: whether its output is as wide as the decoder's tokens; None if it does not say."""
 
@@ -100,6 +110,7 @@ class ModelEntry(_Sent):
     failure: Failure | None = None
     prefillers: tuple[AttachedPrefiller, ...] = ()
     projectors: tuple[AttachedProjector, ...] = ()
+    drafters: tuple[AttachedDrafter, ...] = ()
 
     @property
     def prefiller(self) -> AttachedPrefiller | None:

@@ -20,7 +20,7 @@ from engine.library.errors import WriteFailed
 
 log = logging.getLogger(__name__)
 
-_VERSION = 1
+_VERSION = 2
 _BUSY_S = 10.0
 _SCHEMA = """
 CREATE TABLE headers (
@@ -113,6 +113,9 @@ class Database:
             if version == 0:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
+            if version == 1:  # which knew no drafters, and took them for decoders
+                connection.execute("DELETE FROM headers")
+            if version < _VERSION:
                 connection.execute(f"PRAGMA user_version={_VERSION}")
             connection.execute("COMMIT")
         except BaseException:

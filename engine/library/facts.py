@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from gguf import LlamaFileType
 
+from engine.drafts.layouts import Method
 from engine.errors import TwofoldError
 from engine.gguf.reader import GgufFile, Value, read_gguf
 from engine.gguf.splits import SPLIT_COUNT, SPLIT_TENSORS
@@ -22,8 +23,9 @@ from engine.prefiller.formats import (
     SCALE_KEY,
 )
 
+# drafter: guesses for a decoder, and writes nothing alone.
 # other: sound, and nothing that can be loaded (an importance matrix, an adapter).
-FileKind = Literal["decoder", "prefiller", "projector", "other"]
+FileKind = Literal["decoder", "prefiller", "projector", "drafter", "other"]
 
 _CODE, _DATA = "code", "data"
 
@@ -104,6 +106,8 @@ def _kind(file: GgufFile, architecture: str | None) -> FileKind:
         return "other"
     if looks_like_projector(file.path.name):
         return "projector"
+    if architecture in [method.value for method in Method]:
+        return "drafter"
     if _number(keys, f"{architecture}.block_count"):
         return "decoder"
     # Later parts of a split model say nothing of what it is; the first one does.

@@ -48,6 +48,10 @@ def default_folder() -> Path:
     return paths.data_folder() / "models"
 
 
+# Files that are listed only where something is wrong with them.
+_NO_ENTRIES = ("drafter", "other")
+
+
 class Library:
     """`folders` is asked anew each time, so that changed settings count at once."""
 
@@ -97,7 +101,9 @@ class Library:
         )
 
     def _entries(self, found: Scan) -> list[ModelEntry]:
-        groups = [group for group in grouped(found.files) if group.kind != "other" or group.problem]
+        all_groups = grouped(found.files)
+        groups = [one for one in all_groups if one.kind not in _NO_ENTRIES or one.problem]
+        drafters = [one for one in all_groups if one.kind == "drafter"]
         origins, pairings = self.origins.all(), Pairings(self.database)
         prefillers = [group for group in groups if group.kind == "prefiller"]
         projectors = [group for group in groups if group.kind == "projector"]
@@ -109,6 +115,7 @@ class Library:
                 attached = {
                     "prefillers": pairings.attached(group, prefillers),
                     "projectors": projectors_of(group, projectors),
+                    "drafters": pairings.drafters(group, drafters),
                 }
                 entry = entry.model_copy(update=attached)
             entries.append(entry)
@@ -190,7 +197,7 @@ def _entry(group: Group, origins: dict[Path, FileOrigin], demo: Path | None) -> 
     facts = group.facts
     return ModelEntry(
         id=group.id,
-        kind="decoder" if group.kind == "other" else group.kind,
+        kind="decoder" if group.kind in ("other", "drafter") else group.kind,
         state=group.state,
         name=name,
         path=printable(group.path),

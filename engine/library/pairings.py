@@ -1,4 +1,4 @@
-"""The verdicts on which prefiller belongs to which decoder, each worked out once."""
+"""The verdicts on which prefiller or drafter belongs to which decoder, each worked out once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter, ValidationError
 
-from engine.api.models import AttachedPrefiller, AttachedProjector, PairingVerdict
+from engine.api.models import (
+    AttachedDrafter,
+    AttachedPrefiller,
+    AttachedProjector,
+    PairingVerdict,
+)
 from engine.api.plan import Remark
+from engine.drafts.pairing import check_draft, open_draft
 from engine.errors import TwofoldError
 from engine.gguf.splits import open_model
 from engine.library.database import Database
@@ -55,6 +61,25 @@ class Pairings:
             )
         return tuple(sorted(found, key=lambda one: (one.verdict, one.path)))
 
+    def drafters(self, decoder: Group, drafters: Sequence[Group]) -> tuple[AttachedDrafter, ...]:
+        """Those that fit it, best verdict first."""
+        found: list[AttachedDrafter] = []
+        for drafter in drafters:
+            if drafter.state != "ready" or decoder.state != "ready":
+                continue
+            verdict = self._verdict(drafter, decoder)
+            if verdict.verdict != "wrong":
+                found.append(
+                    AttachedDrafter(
+                        path=drafter.path,
+                        bytes=drafter.nbytes,
+                        method=str(drafter.facts.architecture),
+                        verdict=verdict.verdict,
+                        reasons=verdict.remarks,
+                    )
+                )
+        return tuple(sorted(found, key=lambda one: (one.verdict, one.path)))
+
     def _verdict(self, prefiller: Group, decoder: Group) -> Verdict:
         key = prefiller.signature, decoder.signature
         text = self._known.get(key)
@@ -80,7 +105,10 @@ def _could_belong(prefiller: Group, decoder: Group) -> bool:
 
 def _worked_out(prefiller: Group, decoder: Group) -> Verdict:
     try:
-        pairing = check_pairing(open_prefiller(prefiller.path), open_model(decoder.path))
+        if prefiller.kind == "drafter":
+            pairing = check_draft(open_draft(prefiller.path), open_model(decoder.path))
+        else:
+            pairing = check_pairing(open_prefiller(prefiller.path), open_model(decoder.path))
     except TwofoldError as error:  # a mixture of experts, or a file that just changed
         failure = failure_of(error)
         remark = Remark(code=failure.code, sentence=failure.sentence, data=failure.data)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,79 +13,17 @@ from engine.drafts.trust import trusted_drafter
 from engine.errors import TwofoldError
 from engine.gguf.errors import BadKey, MissingTensor, UnexpectedTensor, UnusableType, WrongShape
 from engine.gguf.splits import GgufModel, open_model
-from engine.gguf.types import GgmlType, ValueType
+from engine.gguf.types import ValueType
 from tests.support.drafts import shapes
-from tests.support.gguf_bytes import GgufBytes, Tensor, Value, array, f32, text, u32
-from tests.support.tiny_models import tiny_model, write_tiny
+from tests.support.drafts.heads import Change, head
+from tests.support.gguf_bytes import GgufBytes, Value, array, text, u32
+from tests.support.tiny_models import write_tiny
 
-W, Q, KV = shapes.WIDTH, shapes.HEADS * shapes.HEAD, shapes.KV_HEADS * shapes.HEAD
-SHAPES: dict[str, tuple[int, ...]] = {
-    "fc.weight": (3 * W, W),
-    "token_embd.weight": (W, shapes.VOCAB),
-    "output.weight": (W, 8),
-    "output_norm.weight": (W,),
-    "d2t": (8,),
-    "blk.0.attn_norm.weight": (W,),
-    "blk.0.attn_norm_2.weight": (W,),
-    "blk.0.attn_q.weight": (2 * W, Q),
-    "blk.0.attn_k.weight": (2 * W, KV),
-    "blk.0.attn_v.weight": (2 * W, KV),
-    "blk.0.attn_output.weight": (Q, W),
-    "blk.0.ffn_norm.weight": (W,),
-    "blk.0.ffn_gate.weight": (W, shapes.FFN),
-    "blk.0.ffn_up.weight": (W, shapes.FFN),
-    "blk.0.ffn_down.weight": (shapes.FFN, W),
-}
-
-
-class Parts(NamedTuple):
-    keys: dict[str, Value]
-    values: dict[str, Any]  # tensors
-
-
-Change = Callable[[Parts], object]
+W, KV = shapes.WIDTH, shapes.KV_HEADS * shapes.HEAD
 
 
 def target(path: Path, arch: str = "qwen3", **shape: Any) -> GgufModel:
     return open_model(write_tiny(path, arch, **{"width": W, "vocab": shapes.VOCAB, **shape}))
-
-
-def head(path: Path, change: Change | None = None) -> Path:
-    """A sound EAGLE-3 file for the target above, but for `change`."""
-    tokens = {
-        str(key): one
-        for key, one in tiny_model("qwen3", width=W, vocab=shapes.VOCAB).metadata
-        if str(key).startswith("tokenizer.")
-    }
-    keys: dict[str, Value] = {
-        "general.architecture": text("eagle3"),
-        "eagle3.embedding_length": u32(W),
-        "eagle3.target_hidden_size": u32(W),
-        "eagle3.block_count": u32(1),
-        "eagle3.context_length": u32(4096),
-        "eagle3.feed_forward_length": u32(shapes.FFN),
-        "eagle3.attention.head_count": u32(shapes.HEADS),
-        "eagle3.attention.head_count_kv": u32(shapes.KV_HEADS),
-        "eagle3.attention.key_length": u32(shapes.HEAD),
-        "eagle3.attention.value_length": u32(shapes.HEAD),
-        "eagle3.attention.layer_norm_rms_epsilon": f32(1e-6),
-        "eagle3.rope.dimension_count": u32(shapes.HEAD),
-        "eagle3.target_layers": array(ValueType.INT32, [1, 2, 3]),
-        **tokens,
-    }
-    values: dict[str, Any] = {
-        name: np.zeros(shape[::-1], np.float32) for name, shape in SHAPES.items()
-    }
-    values["d2t"] = np.arange(8, dtype=np.int64) * 3
-    if change is not None:
-        change(Parts(keys, values))
-    kinds = {"float32": GgmlType.F32, "int64": GgmlType.I64, "float16": GgmlType.F16}
-    tensors = [
-        Tensor(name, value.shape[::-1], kinds[str(value.dtype)], value.tobytes())
-        for name, value in values.items()
-    ]
-    path.write_bytes(GgufBytes(list(keys.items()), tensors).encode())
-    return path
 
 
 def test_a_sound_head_and_a_sound_model_are_trusted(tmp_path: Path) -> None:

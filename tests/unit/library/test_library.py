@@ -18,6 +18,8 @@ from engine.library import facts as facts_module
 from engine.library.errors import AmbiguousModel, NoSuchModel
 from engine.library.library import Library
 from engine.prefiller.build import build_prefiller
+from tests.support.drafts import shapes
+from tests.support.drafts.heads import head
 from tests.support.gguf_bytes import GgufBytes, f32_tensor, text, u32
 from tests.support.privileges import as_anybody
 from tests.support.projectors import projector
@@ -251,6 +253,38 @@ def test_projectors_are_attached_where_their_width_fits(library: Library, main: 
         ("mmproj-F32.gguf", False),
     ]
     assert "4096" in attached[1].reason
+
+
+def test_drafters_are_attached_to_what_they_fit_and_are_no_models(
+    library: Library, main: Path
+) -> None:
+    write_tiny(main / "Tiny-Q8_0.gguf", "qwen3", width=shapes.WIDTH, vocab=shapes.VOCAB)
+    write_tiny(main / "Wide-Q8_0.gguf", "qwen3", width=128, vocab=shapes.VOCAB)
+    head(main / "head.gguf")
+    entries = shown(library)
+    assert set(entries) == {"Tiny-Q8_0", "Wide-Q8_0"}
+    (drafter,) = entries["Tiny-Q8_0"].drafters
+    assert (drafter.path, drafter.method, drafter.verdict) == (
+        main / "head.gguf", "eagle3", "unknown",
+    )  # fmt: skip
+    assert entries["Wide-Q8_0"].drafters == ()
+    (main / "head.gguf").write_bytes((main / "head.gguf").read_bytes()[:5000])
+    assert shown(library)["head"].state == "damaged"
+
+
+def test_what_an_older_version_took_for_a_decoder_is_read_again(
+    make_library: MakeLibrary, main: Path
+) -> None:
+    head(main / "head.gguf")
+    library = make_library()
+    assert shown(library) == {}
+    database = library.database
+    (facts,) = database.rows("SELECT facts FROM headers")[0]
+    database.run("UPDATE headers SET facts = ?", (facts.replace("drafter", "decoder"),))
+    assert set(shown(library)) == {"head"}
+    database.run("PRAGMA user_version=1")
+    database.close()
+    assert shown(make_library()) == {}
 
 
 def test_a_model_is_found_by_any_unambiguous_name(library: Library, main: Path) -> None:
