@@ -158,7 +158,13 @@ def test_a_real_models_prompt_is_read_alike_where_its_activations_are_large(
     pair = Pair(decoder=demo_model(), source=demo_model(), prefiller=made)
     there = on_device(pair, device_name, make_plan("resident"))
     here = attached(pair, make_plan("resident"), micro_batch=64)
-    tokens = here.tokenize("What is the capital of France? It is the city of", True, False)
+    # A whole chat, as the model was trained on: there activations are largest.
+    asked = (
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+        "<|im_end|>\n<|im_start|>user\nWhat is the capital of France?<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+    tokens = here.tokenize(asked, True, True)
     found, wanted = (read(one, tokens, with_prefiller=True) for one in (there, here))
     assert distance(found, wanted) < 0.6
 
