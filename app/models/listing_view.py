@@ -45,6 +45,7 @@ class Listing(QWidget):
             one.label for one in listing.variants if one.kind != "projector" and one.label
         )
         layout = column(spacing=12)
+        self.setLayout(layout)  # first: a card that is filled shows itself
         if framed:  # else the row above says it
             facts = [listing.licence or tr("models.no_licence")]
             if listing.gated:
@@ -66,7 +67,6 @@ class Listing(QWidget):
                 self.cards[kind].fill(makers)
         if not listing.variants:
             layout.addWidget(label(tr("models.no_variants"), "secondary", wrap=True))
-        self.setLayout(layout)
 
     def show_jobs(self, jobs: Sequence[JobInfo]) -> None:
         """Buttons of what is in the queue lead to it."""

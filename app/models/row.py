@@ -84,7 +84,9 @@ class Row(QWidget):
         self.open_button = icon_button("chevron-right", "", size=16)
         self.open_button.clicked.connect(lambda: self.set_open(not self.is_open))
         self.open_button.setFixedWidth(OPEN_WIDTH)
-        self.open_button.setVisible(opens)
+        # Shown before it lies in the row, it would be a window of its own and take the focus.
+        if not opens:
+            self.open_button.hide()
         self.menu_button = icon_button("ellipsis", tr("models.more", name=name), size=16)
         self.menu_button.clicked.connect(self._show_menu)
         self.menu_button.hide()
@@ -275,7 +277,8 @@ class RowCard(QFrame):
         if framed:
             self.setProperty("kind", "card")
         self.heading = label(heading, "heading", wrap=True)
-        self.heading.setVisible(bool(heading))
+        if not heading:
+            self.heading.hide()
         self._body, self._rows = _body()
         self.more = button("", "link")
         self.more.clicked.connect(self._show_more)
