@@ -49,9 +49,10 @@ class CodeView(QWidget):
         self._copied.setInterval(COPIED_MS)
         self._copied.timeout.connect(lambda: self._copy.setIcon(icon("copy")))
 
-    @property
-    def copy_button(self) -> QWidget:
-        return self._copy
+    def controls(self) -> list[QWidget]:
+        """What Tab reaches: the copy button of a block's first piece, and lines too long to see."""
+        copy: list[QWidget] = [self._copy] if self._copy.isVisibleTo(self) else []
+        return [*copy, self._text] if self._text.is_stop else copy
 
     def show_segment(self, segment: Code) -> None:
         self._segment = segment
@@ -69,7 +70,9 @@ class CodeView(QWidget):
         document = self._text.document()
         size = document.size()
         height = math.ceil(size.height())
-        if document.idealWidth() > width - 2 * PADDING:
+        too_wide = document.idealWidth() > width - 2 * PADDING
+        self._text.stop_here(stop=too_wide)
+        if too_wide:
             height += self._text.horizontalScrollBar().sizeHint().height()
         head = HEAD_HEIGHT if self._segment.source is not None else 0
         return height + head + (PADDING + BELOW if self._segment.last else 0)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QTextBrowser, QWidget
 
 from app.chat.formula_cache import FormulaCache
 from app.i18n import tr
+from app.shell.reveal import reveal
 from app.text.formulas import Drawing
 from app.text.markdown import is_web
 from app.text.segments import Formula, Plain, Prose
@@ -75,14 +76,29 @@ class StillText(QTextBrowser):
         self.document().setDocumentMargin(0)
         flags = Qt.TextInteractionFlag
         self.setTextInteractionFlags(flags.TextBrowserInteraction | flags.TextSelectableByKeyboard)
-        # Clicking selects; Tab goes to a message's controls, not to each piece of its text.
-        self.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.stop_here(stop=False)
         self.anchorClicked.connect(open_link)
+
+    def stop_here(self, *, stop: bool) -> None:
+        """Clicking selects; Tab goes to links and to what must be scrolled, not to each text."""
+        policy = Qt.FocusPolicy
+        self.setFocusPolicy(policy.StrongFocus if stop else policy.ClickFocus)
+
+    @property
+    def is_stop(self) -> bool:
+        return self.focusPolicy() == Qt.FocusPolicy.StrongFocus
 
     def loadResource(self, type: int, name: QUrl | str) -> Any:  # noqa: A002  # Qt's own name
         """Nothing is ever read from disk or fetched for a message."""
         del type, name
         return None
+
+    def focusNextPrevChild(self, next: bool) -> bool:  # noqa: A002  # Qt's own name
+        """Goes through the links before it leaves; the window does not hear of these."""
+        moved = super().focusNextPrevChild(next)
+        if moved and self.hasFocus():
+            reveal(self)
+        return moved
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         horizontal = abs(event.angleDelta().x()) > abs(event.angleDelta().y())
@@ -108,6 +124,7 @@ class ProseView(StillText):
 
     def show_segment(self, segment: Prose | Plain) -> None:
         self._segment = segment
+        self.stop_here(stop=isinstance(segment, Prose) and "<a href" in segment.html)
         self._draw()
 
     def height_for(self, width: int) -> int:

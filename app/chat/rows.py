@@ -284,6 +284,9 @@ class ProseWidget(RowWidget):
     def redraw(self) -> None:
         self._view.redraw()
 
+    def controls(self) -> list[QWidget]:
+        return [self._view] if self._view.is_stop else []
+
 
 class CodeWidget(RowWidget):
     def __init__(self, made_for: Row, parent: QWidget) -> None:
@@ -302,7 +305,7 @@ class CodeWidget(RowWidget):
         self._view.redraw()
 
     def controls(self) -> list[QWidget]:
-        return [self._view.copy_button] if self._view.copy_button.isVisibleTo(self) else []
+        return self._view.controls()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 
-from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QRect, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
@@ -84,8 +84,10 @@ class TranscriptView(QAbstractScrollArea):
         known = {row.id for row in rows}
         anchor = self._anchor(known)
         self._rows = list(rows)
+        self._arranging = True  # a control that goes hands the focus on, which scrolls
         for key in [key for key in self._shown if key not in known]:
             self._drop(key)
+        self._arranging = False
         self._arrange_from(anchor)
 
     def row_changed(self, row: Row) -> None:
@@ -126,6 +128,17 @@ class TranscriptView(QAbstractScrollArea):
         if row in self._rows:
             self._at_end = False
             self._arrange_from((row, SPACE.section))
+
+    def reveal(self, widget: QWidget, part: QRect) -> None:
+        """No further than it takes to see that part of a row's widget."""
+        if self._arranging or not self.viewport().isAncestorOf(widget):
+            return
+        top = widget.mapTo(self.viewport(), part.topLeft()).y() - EDGE
+        below = top + part.height() + 2 * EDGE - self.viewport().height()
+        move = top if top < 0 else max(0, min(below, top))
+        if move:
+            self.verticalScrollBar().setValue(self.verticalScrollBar().value() + move)
+            self._reader_scrolls()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         super().wheelEvent(event)

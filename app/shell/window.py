@@ -24,6 +24,7 @@ from app.shell.context import Context
 from app.shell.model_loader import ModelLoader
 from app.shell.page import Page
 from app.shell.pages import PAGES, PageEntry
+from app.shell.reveal import reveal
 from app.shell.shortcuts import SHORTCUTS
 from app.shell.toast import Toast
 from app.shell.widgets import button, column
@@ -141,6 +142,13 @@ class MainWindow(QMainWindow):
         super().showEvent(event)
         if self.page == "chat":
             self.chat.composer.view.text.setFocus()
+
+    def focusNextPrevChild(self, next: bool) -> bool:  # noqa: A002  # Qt's own name
+        """Tab never goes to what nobody sees."""
+        moved = super().focusNextPrevChild(next)
+        if moved:
+            reveal(self.focusWidget())
+        return moved
 
     def _restore_place(self) -> None:
         values = self._context.preferences.values
