@@ -103,6 +103,10 @@ class DiagnosticsView(Page):
         self.refresh_log = button(tr("diagnostics.refresh"), icon_name="refresh-cw")
         self.log = QPlainTextEdit()
         self.log.setReadOnly(True)
+        flags = Qt.TextInteractionFlag
+        self.log.setTextInteractionFlags(
+            flags.TextSelectableByMouse | flags.TextSelectableByKeyboard
+        )
         self.log.setTabChangesFocus(True)
         self.log.setFixedHeight(LOG_HEIGHT)
         self.log.setAccessibleName(tr("diagnostics.log"))

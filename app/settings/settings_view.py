@@ -73,11 +73,16 @@ class SettingRow(QWidget):
     def show_entry(self, entry: Entry) -> None:
         """The value as it is now; the control is made anew."""
         focused = self._editor_has_focus()
-        clear_layout(self._editor_place)
         editor = Editor(entry)
-        self.entry, self.editor = entry, editor
         editor.edited.connect(partial(self.edited.emit, entry.name))
+        before: Editor | None = getattr(self, "editor", None)
+        clear_layout(self._editor_place)
         self._editor_place.addWidget(editor)
+        # The new control takes the old one's place in Tab's order, the reset comes after it.
+        if before is not None:
+            QWidget.setTabOrder(before.control, editor.control)
+        QWidget.setTabOrder(editor.control, self._reset)
+        self.entry, self.editor = entry, editor
         facts = " · ".join(_facts(entry))
         self._facts.setText(facts[:1].upper() + facts[1:])
         self._facts.setVisible(bool(facts))

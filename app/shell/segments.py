@@ -43,9 +43,16 @@ class Segments(QWidget):
             self._group.addButton(made)
             self.buttons[key] = made
             line.addWidget(made, 1)
+        self._group.buttonToggled.connect(self._stop_at_chosen)
 
     def show_chosen(self, key: str) -> None:
         self.buttons[key].setChecked(True)
+
+    def _stop_at_chosen(self) -> None:
+        """The group is one stop for Tab: what is chosen. Qt sees to that only once it was there."""
+        for made in self.buttons.values():
+            policy = Qt.FocusPolicy
+            made.setFocusPolicy(policy.StrongFocus if made.isChecked() else policy.ClickFocus)
 
     def rename(self, key: str, words: str) -> None:
         self.buttons[key].setText(words)
