@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
@@ -186,6 +188,10 @@ class ChatView(Page):
 
     def show_panel(self, name: str) -> None:
         """`why`, `settings`, or nothing."""
+        focus = cast("QWidget | None", self.window().focusWidget())
+        if not name and focus is not None and self._panels.isAncestorOf(focus):
+            # Back to the button that opened it.
+            (self.why if self.why.isChecked() else self.settings).setFocus()
         self._panels.setVisible(bool(name))
         if name:
             panel = self.why_panel if name == "why" else self.settings_panel

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QDoubleSpinBox,
@@ -42,7 +43,7 @@ _UNSET: dict[str, float] = {"max_tokens": 0, "seed": -1}
 
 
 class Panel(QWidget):
-    """A titled column that can be closed."""
+    """A titled column that can be closed, also with Escape."""
 
     closed = Signal()
 
@@ -72,6 +73,12 @@ class Panel(QWidget):
         head.setContentsMargins(16, 12, 8, 8)
         layout.addLayout(head)
         layout.addWidget(scroll, 1)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.closed.emit()
+        else:
+            super().keyPressEvent(event)
 
 
 class WhyPanel(Panel):
@@ -163,8 +170,10 @@ class ChatSettingsPanel(Panel):
         self._name = QLineEdit()
         self._name.setPlaceholderText(tr("chat_settings.preset_name"))
         self._name.setAccessibleName(tr("chat_settings.preset_name"))
-        save = button(tr("common.save"))
+        self._save = save = button(tr("common.save"))
         save.clicked.connect(self._on_save)
+        save.setEnabled(False)
+        self._name.textChanged.connect(self._on_name)
         self._name.returnPressed.connect(self._on_save)
         reset = button(tr("chat_settings.reset"), "link")
         reset.clicked.connect(lambda: self._take(ChatSettings(path=self._settings.path)))
@@ -212,6 +221,9 @@ class ChatSettingsPanel(Panel):
         number = self._preset.currentIndex()
         if number > 0:
             self.preset_deleted.emit(self._presets[number - 1].id)
+
+    def _on_name(self, name: str) -> None:
+        self._save.setEnabled(bool(name.strip()))
 
     def _on_save(self) -> None:
         name = self._name.text().strip()
