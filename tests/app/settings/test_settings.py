@@ -162,7 +162,7 @@ def test_another_language_makes_the_window_anew(
     assert ready_app.window.windowTitle() == "Twofold"
 
 
-def test_the_keyboard_reaches_and_works_every_control(page: SettingsView) -> None:
+def test_every_setting_has_a_name_and_takes_tab_and_space_ticks_a_box(page: SettingsView) -> None:
     for row in page.rows.values():
         control = row.editor.control
         assert control.focusPolicy() & Qt.FocusPolicy.TabFocus
@@ -173,3 +173,21 @@ def test_the_keyboard_reaches_and_works_every_control(page: SettingsView) -> Non
     QTest.keyClick(box, Qt.Key.Key_Space)
     assert page.rows["window.reduce_motion"].entry.value is True
     page.rows["window.reduce_motion"].reset.emit("window.reduce_motion")
+
+
+def test_tab_goes_on_from_a_setting_that_was_changed_to_its_reset_and_the_next(
+    page: SettingsView, ready_app: Application, qtbot: QtBot
+) -> None:
+    """The control is made anew; somebody with a keyboard must not notice."""
+    window = ready_app.window
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    page.rows["window.accent"].editor.control.setFocus()
+    qtbot.keyClick(window.windowHandle(), Qt.Key.Key_Down)
+    row = page.rows["window.accent"]
+    assert row.entry.changed and row.editor.control.hasFocus()
+    qtbot.keyClick(window.windowHandle(), Qt.Key.Key_Tab)
+    assert row.reset_button.hasFocus()
+    qtbot.keyClick(window.windowHandle(), Qt.Key.Key_Tab)
+    assert page.rows["window.font_scale"].editor.control.hasFocus()
+    row.reset.emit("window.accent")

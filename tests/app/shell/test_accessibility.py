@@ -16,7 +16,7 @@ from app.prefill.prefill_view import PrefillView
 from app.settings.settings_view import SettingsView
 from app.shell.pages import PAGES
 from app.theme.theme import theme
-from tests.app.shell.test_window import controls
+from tests.support.keyboard import controls
 
 MOST_TABS = 400
 

@@ -13,7 +13,7 @@ from app.main import Application
 from app.shell.pages import PAGES
 from app.shell.toast import Toast
 from tests.app.chat.test_responsiveness import fill_chat
-from tests.app.shell.test_window import controls
+from tests.support.keyboard import controls
 
 
 def place(widget: QWidget, window: QWidget) -> QRect:

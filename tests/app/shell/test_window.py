@@ -8,15 +8,6 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QIdentityProxyModel, QStringListModel, Qt
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QAbstractSpinBox,
-    QComboBox,
-    QLineEdit,
-    QListView,
-    QPlainTextEdit,
-    QWidget,
-)
 from pytestqt.qtbot import QtBot
 
 from app.chat.rows import ActionButton
@@ -31,25 +22,7 @@ from app.theme.tokens import DARK, LIGHT, Colours
 from tests.app.chat.test_chat import ask, send
 from tests.app.conftest import MakeApp
 from tests.support.fake_engine import FakeEngine, Thought
-
-INTERACTIVE = (
-    QAbstractButton, QAbstractSpinBox, QComboBox, QLineEdit, QPlainTextEdit, QListView,
-)  # fmt: skip
-# Parts of Qt's own controls: their owners are what is reached.
-INSIDE = ("qt_spinbox_lineedit", "qt_edit_menu", "_q_qlineeditclearaction")
-
-
-def controls(window: QWidget) -> list[QWidget]:
-    return [
-        widget
-        for widget in window.findChildren(QWidget)
-        if isinstance(widget, INTERACTIVE)
-        and widget.isVisible()
-        and widget.objectName() not in INSIDE
-        and not isinstance(widget.parent(), QLineEdit | QComboBox)
-        and "QComboBoxListView" not in type(widget).__name__
-        and widget.window() is window
-    ]
+from tests.support.keyboard import controls
 
 
 def with_everything_shown(app: Application, fake: FakeEngine, qtbot: QtBot) -> None:
