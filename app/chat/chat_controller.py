@@ -92,6 +92,7 @@ class ChatController(QObject):
         self._round += 1
         self._chat = None
         self._settings = ChatSettings(path=self._context.preferences.values.path)
+        self.view.uncover()
         self.composer.open_chat(None)
         self.transcript.end_live()
         self.transcript.show(())
@@ -132,6 +133,7 @@ class ChatController(QObject):
         if writer is not None and messages and messages[-1].id == writer.message:
             live = messages.pop()
         if other:
+            self.view.uncover()
             self.transcript.end_live()
         self.transcript.show(messages, follow=other and reveal is None)
         if live is not None and writer is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
@@ -20,10 +21,11 @@ from app.chat.transcript_view import TranscriptView
 from app.i18n import numbers, tr
 from app.shell.page import Page
 from app.shell.widgets import ElidedButton, button, icon_button, label, restyle, row
-from app.theme.tokens import COLUMN_WIDTH, SCROLL_BAR, SPACE
+from app.theme.tokens import COLUMN_WIDTH, PANEL_WIDTH, SCROLL_BAR, SPACE
 
 PATHS = ("auto", "decoder", "resident", "odp", "autocast")
 NEARLY_FULL = 0.85
+LEAST_COLUMN = 440  # of the page beside a panel
 
 
 class EmptyChat(QWidget):
@@ -160,7 +162,8 @@ class ChatView(Page):
         centred.addStretch(1)
         below.addLayout(centred)
 
-        middle = QVBoxLayout()
+        self._middle = QWidget()
+        middle = QVBoxLayout(self._middle)
         middle.setContentsMargins(0, 0, 0, 0)
         middle.setSpacing(0)
         middle.addWidget(top)
@@ -172,12 +175,11 @@ class ChatView(Page):
         self._panels = QStackedWidget()
         self._panels.addWidget(self.why_panel)
         self._panels.addWidget(self.settings_panel)
-        self._panels.setFixedWidth(self.why_panel.width())
         self._panels.hide()
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addLayout(middle, 1)
+        layout.addWidget(self._middle, 1)
         layout.addWidget(self._panels)
         self.why.clicked.connect(lambda: self.show_panel("why" if self.why.isChecked() else ""))
         self.settings.clicked.connect(
@@ -198,6 +200,22 @@ class ChatView(Page):
             self._panels.setCurrentWidget(panel)
         self.why.setChecked(name == "why")
         self.settings.setChecked(name == "settings")
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """A panel takes the whole page where it would leave too little beside it."""
+        alone = not self._panels.isHidden() and self.width() - PANEL_WIDTH < LEAST_COLUMN
+        self._middle.setHidden(alone)
+        self._panels.setMaximumWidth(self.width() if alone else PANEL_WIDTH)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def uncover(self) -> None:
+        """Closes a panel that takes the whole page."""
+        if self._middle.isHidden():
+            self.show_panel("")
 
     def show_messages(self, shown: bool) -> None:
         self.body.setCurrentWidget(self.transcript if shown else self.empty)

@@ -51,7 +51,7 @@ class Panel(QWidget):
         super().__init__(parent)
         self.setProperty("kind", "panel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setFixedWidth(PANEL_WIDTH)
+        self.setMinimumWidth(PANEL_WIDTH)
         close = icon_button("x", tr("common.close"))
         close.clicked.connect(self.closed)
         self.body = QVBoxLayout()
