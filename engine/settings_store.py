@@ -22,6 +22,14 @@ from engine.settings import Section, Settings
 
 PREFIX = "TWOFOLD_"
 
+# Names that settings had before, in MiB then and in MB now.
+_RENAMED = {
+    "server.body_limit_mib": "server.body_limit_mb",
+    "downloads.bandwidth_mib": "downloads.bandwidth_mb",
+    "log.file_mib": "log.file_mb",
+}
+_MB_IN_A_MIB = 1.048576
+
 
 class UnknownSetting(TwofoldError):
     """Data: `name`, `source`, `suggestion`: the closest name, in words, or nothing."""
@@ -86,6 +94,8 @@ class SettingsStore:
             _require_known(name, "file")
             section, _, key = name.partition(".")
             table = wanted.setdefault(section, {})
+            for old in _old_keys(name):
+                table.pop(old, None)
             if value is None:
                 table.pop(key, None)
             else:
@@ -95,6 +105,8 @@ class SettingsStore:
         for name, value in changes.items():
             section, _, key = name.partition(".")
             table = cast("dict[str, Any]", document.setdefault(section, tomlkit.table()))
+            for old in _old_keys(name):
+                table.pop(old, None)
             if value is None:
                 table.pop(key, None)
             else:
@@ -111,7 +123,10 @@ class SettingsStore:
     def _read(self, from_file: dict[str, Any]) -> tuple[Settings, dict[str, Source]]:
         values: dict[str, dict[str, Any]] = {}
         sources: dict[str, Source] = {}
-        for name, value, source in self._given(from_file):
+        for given_name, given, source in self._given(from_file):
+            name, value = _of_today(given_name, given)
+            if name != given_name and sources.get(name) == source:
+                continue  # both names are given: the one of today counts
             field = _require_known(name, source)
             section, _, key = name.partition(".")
             values.setdefault(section, {})[key] = (
@@ -146,6 +161,26 @@ def _fields() -> Iterator[tuple[str, FieldInfo]]:
         assert issubclass(kind, Section)
         for key, field in kind.model_fields.items():
             yield f"{section}.{key}", field
+
+
+def _old_keys(name: str) -> list[str]:
+    """What a setting was called in its section."""
+    return [old.partition(".")[2] for old, new in _RENAMED.items() if new == name]
+
+
+def _of_today(name: str, value: Any) -> tuple[str, Any]:
+    """A setting under its name of today, in the unit of today."""
+    if name not in _RENAMED:
+        return name, value
+    today = _RENAMED[name]
+    field = dict(_fields())[today]
+    try:
+        number = float(value) * _MB_IN_A_MIB
+    except (TypeError, ValueError):
+        return today, value  # refused as any bad value is
+    most = next(limit.le for limit in field.metadata if hasattr(limit, "le"))
+    number = min(number, float(most))
+    return today, round(number) if field.annotation is int else number
 
 
 def _require_known(name: str, source: Source) -> FieldInfo:

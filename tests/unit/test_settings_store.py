@@ -107,6 +107,24 @@ def test_a_bad_value_is_explained_and_not_repeated(file: Path, name: str, value:
     assert name != "server.token" or value not in words
 
 
+def test_sizes_that_earlier_versions_kept_in_mib_still_hold(file: Path) -> None:
+    kept = store(file, "[server]\nbody_limit_mib = 64\n[downloads]\nbandwidth_mib = 2.5\n")
+    assert kept.current.server.body_limit_mb == 67
+    assert kept.current.downloads.bandwidth_mb == pytest.approx(2.62144)
+    assert store(file, "[log]\nfile_mib = 1024\n").current.log.file_mb == 1024  # the most
+    both = store(file, "[log]\nfile_mb = 7\nfile_mib = 99\n")
+    assert both.current.log.file_mb == 7
+    with pytest.raises(BadSetting):
+        store(file, '[log]\nfile_mib = "much"\n')
+
+
+def test_a_change_drops_the_settings_old_name(file: Path) -> None:
+    kept = store(file, "[log]\nfile_mib = 9\n")
+    kept.change({"log.file_mb": 20})
+    assert "file_mib" not in file.read_text()
+    assert store(file).current.log.file_mb == 20
+
+
 def test_a_file_that_is_no_toml_is_told(file: Path) -> None:
     with pytest.raises(SettingsUnreadable) as unreadable:
         store(file, "port = = 1")
