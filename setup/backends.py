@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from setup import library, vulkan_headers
+from setup import cuda_toolkit, library, vulkan_headers
 from setup.compiler import Compiler
 from setup.context import GIB, Context, digest, write_whole
 from setup.locks import locked
@@ -113,7 +113,7 @@ def make(
     """Builds the backend if it is not in the cache; an interrupted build goes on where it
     stopped. Raises SetupError."""
     kind = KINDS[name]
-    needs = _needs(context, name, architectures)
+    needs = _needs(context, compiler, name, architectures)
     pins = context.pins("llama")
     recipe = Recipe(
         backend=name,
@@ -173,35 +173,21 @@ class Needs:
     tools: str = ""
 
 
-def _needs(context: Context, name: str, architectures: str | None) -> Needs:
+def _needs(context: Context, compiler: Compiler, name: str, architectures: str | None) -> Needs:
     """Raises SetupError if something lacks."""
     if name == "vulkan":
         found = vulkan_headers.find(context)
         tools = f"{_first_line(['glslc', '--version'])}, headers {found.version}"
         return Needs(places=found.arguments, tools=tools)
     if name == "cuda":
-        nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
-        if nvcc is None:
-            raise SetupError("cuda.missing")
-        if not has_cublas(Path(nvcc)):
-            raise SetupError("cuda.no_cublas", nvcc=nvcc)
+        toolkit = cuda_toolkit.find(context, compiler)
         wanted = architectures or CUDA_ARCHITECTURES
         return Needs(
             options=[f"-DCMAKE_CUDA_ARCHITECTURES={wanted}"],
-            places=[f"-DCMAKE_CUDA_COMPILER={nvcc}"],
-            tools=_last_line([nvcc, "--version"]),
+            places=toolkit.arguments,
+            tools=toolkit.version,
         )
     return Needs(options=["-DGGML_RPC_RDMA=OFF"])
-
-
-def has_cublas(nvcc: Path) -> bool:
-    """Whether cuBLAS's header is in the compiler's toolkit, or where distributions put it."""
-    places = [
-        folder / "cublas_v2.h"
-        for root in (nvcc.parents[1], nvcc.resolve().parents[1])
-        for folder in (root / "include", *(root / "targets").glob("*/include"))
-    ]
-    return any(place.exists() for place in (*places, Path("/usr/include/cublas_v2.h")))
 
 
 def _build(
@@ -256,10 +242,6 @@ def _spent(build: Path) -> float:
 
 def _first_line(command: Sequence[str]) -> str:
     return _output(command).split("\n")[0]
-
-
-def _last_line(command: Sequence[str]) -> str:
-    return _output(command).split("\n")[-1]
 
 
 def _output(command: Sequence[str]) -> str:

@@ -123,20 +123,6 @@ def test_cuda_without_its_compiler_says_what_to_install(
         backends.make(context, GCC, "cuda")
 
 
-def test_cuda_without_cublas_says_so_before_anything_long_begins(
-    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cuda" / "bin").mkdir(parents=True)
-    nvcc = executable(tmp_path / "cuda" / "bin" / "nvcc", "exit 0")
-    assert not backends.has_cublas(nvcc)
-    monkeypatch.setattr(shutil, "which", lambda _: str(nvcc))
-    with pytest.raises(SetupError, match="needs cuBLAS"):
-        backends.make(context, GCC, "cuda")
-    (tmp_path / "cuda" / "include").mkdir()
-    (tmp_path / "cuda" / "include" / "cublas_v2.h").touch()
-    assert backends.has_cublas(nvcc)
-
-
 def test_vulkan_without_the_shader_compiler_says_what_to_install(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
