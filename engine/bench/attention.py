@@ -5,11 +5,11 @@ They take turns within one run, as products do (`engine.bench.matmul`); medians 
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
+from engine.bench.matmul import take_turns
 from engine.bench.synth import weight_type
 from engine.native import native
 
@@ -78,18 +78,10 @@ def measure_attention(
         )
         bench.library()
         bench.ours(named)  # touches its memory for the first time
-        seconds: list[float] = []
-        peaks: list[float] = []
-        library: list[float] = []
-        for _ in range(repeat):
-            peaks.append(native().ProductBench.peak(named))
-            seconds.append(bench.ours(named))
-            peaks.append(native().ProductBench.peak(named))
-            library.append(bench.library())
+        turns = take_turns(bench, named, repeat, buffer=0)
         work = 1e-12 * bench.operations
-        tflops = work / statistics.median(seconds)
-        peak = statistics.median(peaks) * 1e-12 * count
-        library_tflops = work / statistics.median(library)
+        tflops, library_tflops = work / turns.ours, work / turns.library
+        peak = turns.peak * 1e-12 * count
         row = AttentionRow(
             type=type_.name.lower(),
             kernel=named,
@@ -99,7 +91,7 @@ def measure_attention(
             key_heads=key_heads,
             head_size=head_size,
             threads=count,
-            seconds=seconds,
+            seconds=turns.seconds,
             tflops=tflops,
             peak_tflops=peak,
             of_peak=tflops / peak,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,31 @@ def measure_matmul(
     return rows
 
 
+@dataclass(frozen=True)
+class Turns:
+    """Seconds of each run by a kernel of ours; medians of those, of the library's, and of the
+    kernel's instruction on registers, in operations a second of one thread."""
+
+    seconds: list[float]
+    ours: float
+    library: float
+    peak: float
+
+
+def take_turns(bench: Any, kernel: str, repeat: int, buffer: int) -> Turns:
+    """Kernel, library and peak one after the other, `repeat` times."""
+    seconds: list[float] = []
+    peaks: list[float] = []
+    library: list[float] = []
+    for _ in range(repeat):
+        peaks.append(native().ProductBench.peak(kernel))
+        seconds.append(bench.ours(kernel))
+        peaks.append(native().ProductBench.peak(kernel))
+        library.append(bench.library(buffer))
+    median = statistics.median
+    return Turns(seconds, median(seconds), median(library), median(peaks))
+
+
 def random_rows(type_: GgmlType, n: int, k: int) -> NDArray[np.uint8]:
     """`n` rows of `k` random weights, a multiple of 256, as the library stores them."""
     if k % PIECE:
@@ -101,18 +127,10 @@ def _measure(
     buffers: list[str] = bench.buffers
     library = _fastest(bench, len(buffers))
     bench.ours(kernel)  # touches its memory for the first time
-    seconds: list[float] = []
-    peaks: list[float] = []
-    library_seconds: list[float] = []
-    for _ in range(repeat):
-        peaks.append(bench.peak(kernel))
-        seconds.append(bench.ours(kernel))
-        peaks.append(bench.peak(kernel))
-        library_seconds.append(bench.library(library))
+    turns = take_turns(bench, kernel, repeat, library)
     work = 2e-12 * m * n * k
-    tflops = work / statistics.median(seconds)
-    peak = statistics.median(peaks) * 1e-12 * threads
-    library_tflops = work / statistics.median(library_seconds)
+    tflops, library_tflops = work / turns.ours, work / turns.library
+    peak = turns.peak * 1e-12 * threads
     return MatmulRow(
         type=type_.name.lower(),
         kernel=kernel,
@@ -120,7 +138,7 @@ def _measure(
         n=n,
         k=k,
         threads=threads,
-        seconds=seconds,
+        seconds=turns.seconds,
         tflops=tflops,
         peak_tflops=peak,
         of_peak=tflops / peak,

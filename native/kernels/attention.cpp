@@ -2,6 +2,7 @@
 #include "kernels/attention.h"
 
 #include "kernels/bf16.h"
+#include "kernels/sizes.h"
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +13,6 @@
 namespace twofold {
 namespace {
 
-constexpr std::size_t alignment = 64;
 // Keys of a tile: what is packed of them and of their values fits the second-level cache beside a block's
 // queries and sums, and a strip's scores the first-level one.
 constexpr std::int64_t tile_keys = 256;
@@ -37,15 +37,6 @@ void rests(const float* values, std::int64_t count, float* left) {
         left[i] = values[i] - round_to_bf16(values[i]);
 }
 
-constexpr std::int64_t divided_up(std::int64_t value, std::int64_t by) {
-    return (value + by - 1) / by;
-}
-constexpr std::int64_t rounded_up(std::int64_t value, std::int64_t to) {
-    return divided_up(value, to) * to;
-}
-constexpr std::size_t aligned(std::size_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-}
 std::size_t bytes_of(const Kernel& kernel, std::int64_t elements) {
     return aligned(static_cast<std::size_t>(elements) * kernel.element_bytes);
 }
@@ -178,15 +169,14 @@ const Kernel* attending(const Kernel* chosen) {
 
 std::size_t Attention::work_size(const Kernel& kernel, const AttentionOperands& operands, int threads) {
     const Sizes sizes(*attending(&kernel), !kernel.attention, operands, threads);
-    return alignment +
+    return work_alignment +
            aligned(static_cast<std::size_t>(sizes.planes * sizes.strips * sizes.tiles) * sizeof(Span)) +
            static_cast<std::size_t>(threads) * sizes.of_thread();
 }
 
 Attention::Attention(const Kernel& kernel, const AttentionOperands& operands, void* work, int threads)
     : kernel_(*attending(&kernel)), split_(!kernel.attention), operands_(operands), threads_(threads) {
-    const auto address = reinterpret_cast<std::uintptr_t>(work);
-    work_ = static_cast<std::byte*>(work) + (alignment - address % alignment) % alignment;
+    work_ = first_aligned(work);
     const Sizes sizes(kernel_, split_, operands, threads);
     group_ = sizes.group;
     strips_ = sizes.strips;

@@ -200,9 +200,7 @@ double spin(std::int64_t rounds) {
     return static_cast<double>(rounds) * 12 * 16;
 }
 
-} // namespace
-
-const Kernel kernel_avx2 = {
+constexpr Kernel rounding = {
     .name = "avx2",
     .strip = strip,
     .panel = panel,
@@ -222,24 +220,19 @@ const Kernel kernel_avx2 = {
     .spin = spin,
 };
 
-const Kernel floats_avx2 = {
-    .name = "avx2",
-    .strip = strip,
-    .panel = panel,
-    .depth = depth,
-    .element_bytes = 4,
-    .block_rows = 96,
-    .begin = nullptr,
-    .end = nullptr,
-    .pack_rows = pack_rows<false>,
-    .pack_weights = pack_weights<false>,
-    .pack_nvfp4 = nullptr,
-    .pack_columns = pack_columns<false>,
-    .multiply = multiply,
-    .scale_scores = scale_scores,
-    .exponentiate = exponentiate,
-    .attention = nullptr,
-    .spin = spin,
-};
+constexpr Kernel without_rounding() {
+    Kernel kernel = rounding;
+    kernel.pack_rows = pack_rows<false>;
+    kernel.pack_weights = pack_weights<false>;
+    kernel.pack_columns = pack_columns<false>;
+    kernel.pack_nvfp4 = nullptr;
+    kernel.attention = nullptr;
+    return kernel;
+}
+
+} // namespace
+
+const Kernel kernel_avx2 = rounding;
+const Kernel floats_avx2 = without_rounding();
 
 } // namespace twofold

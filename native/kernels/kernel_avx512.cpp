@@ -133,9 +133,7 @@ double spin(std::int64_t rounds) {
     return static_cast<double>(rounds) * 16 * 32;
 }
 
-} // namespace
-
-const Kernel kernel_avx512 = {
+constexpr Kernel rounding = {
     .name = "avx512",
     .strip = strip,
     .panel = panel,
@@ -155,24 +153,19 @@ const Kernel kernel_avx512 = {
     .spin = spin,
 };
 
-const Kernel floats_avx512 = {
-    .name = "avx512",
-    .strip = strip,
-    .panel = panel,
-    .depth = depth,
-    .element_bytes = 4,
-    .block_rows = 252,
-    .begin = nullptr,
-    .end = nullptr,
-    .pack_rows = pack_rows<false>,
-    .pack_weights = pack_weights<false>,
-    .pack_nvfp4 = nullptr,
-    .pack_columns = pack_columns<false>,
-    .multiply = multiply,
-    .scale_scores = scale_scores,
-    .exponentiate = exponentiate,
-    .attention = nullptr,
-    .spin = spin,
-};
+constexpr Kernel without_rounding() {
+    Kernel kernel = rounding;
+    kernel.pack_rows = pack_rows<false>;
+    kernel.pack_weights = pack_weights<false>;
+    kernel.pack_columns = pack_columns<false>;
+    kernel.pack_nvfp4 = nullptr;
+    kernel.attention = nullptr;
+    return kernel;
+}
+
+} // namespace
+
+const Kernel kernel_avx512 = rounding;
+const Kernel floats_avx512 = without_rounding();
 
 } // namespace twofold

@@ -84,9 +84,7 @@ double spin(std::int64_t rounds) {
     return static_cast<double>(rounds) * 16 * 8;
 }
 
-} // namespace
-
-const Kernel kernel_neon = {
+constexpr Kernel rounding = {
     .name = "neon",
     .strip = strip,
     .panel = panel,
@@ -106,24 +104,19 @@ const Kernel kernel_neon = {
     .spin = spin,
 };
 
-const Kernel floats_neon = {
-    .name = "neon",
-    .strip = strip,
-    .panel = panel,
-    .depth = 1,
-    .element_bytes = 4,
-    .block_rows = 128,
-    .begin = nullptr,
-    .end = nullptr,
-    .pack_rows = pack_rows<false>,
-    .pack_weights = pack_weights<false>,
-    .pack_nvfp4 = nullptr,
-    .pack_columns = pack_columns<false>,
-    .multiply = multiply,
-    .scale_scores = scale_scores,
-    .exponentiate = exponentiate,
-    .attention = nullptr,
-    .spin = spin,
-};
+constexpr Kernel without_rounding() {
+    Kernel kernel = rounding;
+    kernel.pack_rows = pack_rows<false>;
+    kernel.pack_weights = pack_weights<false>;
+    kernel.pack_columns = pack_columns<false>;
+    kernel.pack_nvfp4 = nullptr;
+    kernel.attention = nullptr;
+    return kernel;
+}
+
+} // namespace
+
+const Kernel kernel_neon = rounding;
+const Kernel floats_neon = without_rounding();
 
 } // namespace twofold

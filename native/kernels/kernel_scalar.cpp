@@ -71,9 +71,7 @@ double spin(std::int64_t rounds) {
     return static_cast<double>(rounds) * 8 * 2;
 }
 
-} // namespace
-
-const Kernel kernel_scalar = {
+constexpr Kernel rounding = {
     .name = "scalar",
     .strip = strip,
     .panel = panel,
@@ -93,24 +91,19 @@ const Kernel kernel_scalar = {
     .spin = spin,
 };
 
-const Kernel floats_scalar = {
-    .name = "scalar",
-    .strip = strip,
-    .panel = panel,
-    .depth = 1,
-    .element_bytes = 4,
-    .block_rows = 128,
-    .begin = nullptr,
-    .end = nullptr,
-    .pack_rows = pack_rows<false>,
-    .pack_weights = pack_weights<false>,
-    .pack_nvfp4 = nullptr,
-    .pack_columns = pack_columns<false>,
-    .multiply = multiply,
-    .scale_scores = scale_scores,
-    .exponentiate = exponentiate,
-    .attention = nullptr,
-    .spin = spin,
-};
+constexpr Kernel without_rounding() {
+    Kernel kernel = rounding;
+    kernel.pack_rows = pack_rows<false>;
+    kernel.pack_weights = pack_weights<false>;
+    kernel.pack_columns = pack_columns<false>;
+    kernel.pack_nvfp4 = nullptr;
+    kernel.attention = nullptr;
+    return kernel;
+}
+
+} // namespace
+
+const Kernel kernel_scalar = rounding;
+const Kernel floats_scalar = without_rounding();
 
 } // namespace twofold

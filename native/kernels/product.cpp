@@ -3,6 +3,7 @@
 #include "kernels/product.h"
 
 #include "kernels/activations_a4.h"
+#include "kernels/sizes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +11,6 @@
 namespace twofold {
 namespace {
 
-constexpr std::size_t alignment = 64;
 // K of a block: long enough that a tile's trips to memory are few, short enough that a panel and a strip
 // share the first-level cache. Shallower products are not cut.
 constexpr std::int64_t block_depth = 512;
@@ -20,16 +20,6 @@ constexpr std::int64_t group_columns = 512;
 constexpr std::int64_t max_panel = 64;
 // More tasks than threads let them finish together.
 constexpr std::int64_t tasks_a_thread = 4;
-
-constexpr std::int64_t divided_up(std::int64_t value, std::int64_t by) {
-    return (value + by - 1) / by;
-}
-constexpr std::int64_t rounded_up(std::int64_t value, std::int64_t to) {
-    return divided_up(value, to) * to;
-}
-constexpr std::size_t aligned(std::size_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-}
 
 std::int64_t depth_of_block(std::int64_t k) {
     return k <= whole_depth ? k : block_depth;
@@ -86,7 +76,7 @@ struct Product::Scratch {
 
 std::size_t Product::work_size(const Kernel& kernel, std::int64_t m, std::int64_t n, std::int64_t k,
                                int threads) {
-    return alignment + packed_bytes(kernel, m, k) + scale_bytes(m) +
+    return work_alignment + packed_bytes(kernel, m, k) + scale_bytes(m) +
            static_cast<std::size_t>(threads) * ScratchSizes(kernel, m, n, k).total();
 }
 
@@ -96,8 +86,7 @@ Product::Product(const Kernel& kernel, const WeightRows& weights, const FloatRow
       activations_(activations), m_(rows.size()), depth_step_(depth_of_block(weights.k)),
       strips_(divided_up(m_, kernel.strip)), panels_(divided_up(weights.count, kernel.panel)),
       block_strips_(strips_in_block(kernel, m_)) {
-    const auto address = reinterpret_cast<std::uintptr_t>(work);
-    work_ = static_cast<std::byte*>(work) + (alignment - address % alignment) % alignment;
+    work_ = first_aligned(work);
     const std::int64_t wanted = threads == 1 ? 1 : tasks_a_thread * threads;
     group_panels_ = std::clamp(panels_ / wanted, std::int64_t{1}, group_columns / kernel.panel);
     panel_groups_ = divided_up(panels_, group_panels_);
