@@ -1,31 +1,31 @@
-// An open file descriptor that closes itself.
+// An open file that closes itself.
 #pragma once
 
-#include <utility>
+#include "disk/system.h"
 
-#include <unistd.h>
+#include <utility>
 
 namespace twofold {
 
 class Descriptor {
   public:
-    explicit Descriptor(int fd = -1) : fd_(fd) {}
-    Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    explicit Descriptor(FileHandle file = no_file) : file_(file) {}
+    Descriptor(Descriptor&& other) noexcept : file_(std::exchange(other.file_, no_file)) {}
     Descriptor& operator=(Descriptor&& other) noexcept {
-        std::swap(fd_, other.fd_);
+        std::swap(file_, other.file_);
         return *this;
     }
     ~Descriptor() {
-        if (fd_ >= 0) {
-            ::close(fd_);
+        if (valid()) {
+            close_file(file_);
         }
     }
 
-    [[nodiscard]] int get() const { return fd_; }
-    [[nodiscard]] bool valid() const { return fd_ >= 0; }
+    [[nodiscard]] FileHandle get() const { return file_; }
+    [[nodiscard]] bool valid() const { return file_ != no_file; }
 
   private:
-    int fd_;
+    FileHandle file_;
 };
 
 } // namespace twofold

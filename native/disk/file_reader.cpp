@@ -1,4 +1,4 @@
-// Worker threads that issue aligned pread requests; falls back to the page cache where O_DIRECT is refused.
+// Worker threads that issue aligned positional reads; the page cache serves where direct reads are refused.
 #include "disk/file_reader.h"
 #include "disk/descriptor.h"
 
@@ -7,12 +7,6 @@
 #include <optional>
 #include <system_error>
 #include <utility>
-
-#include <fcntl.h>
-#include <linux/magic.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
 namespace twofold {
 
@@ -29,53 +23,47 @@ constexpr std::uint64_t round_up(std::uint64_t value) {
     return round_down(value + direct_alignment - 1);
 }
 
-// Whether direct reads of this file make sense, as far as the kernel tells; the first read has the last word.
-bool direct_suits(int fd) {
-    struct statfs system{};
-    // tmpfs accepts O_DIRECT and serves it from the page cache, which is where its files live.
-    if (fstatfs(fd, &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC)) {
-        return false;
-    }
-#ifdef STATX_DIOALIGN
-    struct statx facts{};
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &facts) == 0 && (facts.stx_mask & STATX_DIOALIGN) != 0) {
-        return facts.stx_dio_offset_align != 0 && direct_alignment % facts.stx_dio_offset_align == 0 &&
-               facts.stx_dio_mem_align != 0 && direct_alignment % facts.stx_dio_mem_align == 0;
-    }
-#endif
-    return true;
-}
-
 } // namespace
 
 struct FileReader::File {
     std::filesystem::path path;
-    Descriptor descriptor;
+    std::atomic<FileHandle> handle = no_file; // the one to read by, with `direct` loaded first
     std::atomic<bool> direct = true;
-    struct stat opened{};
+    FileIdentity opened;
 
     explicit File(std::filesystem::path where) : path(std::move(where)) {
-        // O_NONBLOCK: a pipe must be refused below, not waited for.
-        constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-        descriptor = Descriptor(::open(path.c_str(), flags | O_DIRECT));
-        if (!descriptor.valid() && errno == EINVAL) {
-            descriptor = Descriptor(::open(path.c_str(), flags));
+        descriptor_ = Descriptor(open_file(path, true));
+        const bool refused = !descriptor_.valid() && errno == EINVAL;
+        if (refused) {
+            descriptor_ = Descriptor(open_file(path, false));
         }
-        if (!descriptor.valid() || fstat(descriptor.get(), &opened) != 0) {
+        const auto identity = descriptor_.valid() ? identity_of(descriptor_.get()) : std::nullopt;
+        if (!identity) {
             fail_to_open(reason(errno));
         }
-        if (!S_ISREG(opened.st_mode)) {
+        opened = *identity;
+        handle = descriptor_.get();
+        if (!is_regular_file(handle)) {
             fail_to_open("not a regular file");
         }
-        if ((fcntl(descriptor.get(), F_GETFL) & O_DIRECT) == 0 || !direct_suits(descriptor.get())) {
+        if (refused || !direct_suits(handle)) {
             read_through_cache();
         }
     }
 
-    // Keeps what it reads in the cache: that speeds up the next prompt, and the kernel takes it back at need.
     void read_through_cache() {
-        fcntl(descriptor.get(), F_SETFL, fcntl(descriptor.get(), F_GETFL) & ~O_DIRECT);
-        posix_fadvise(descriptor.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+        const std::lock_guard lock(switching_);
+        if (!direct) {
+            return;
+        }
+        const FileHandle other = through_cache(descriptor_.get());
+        if (other == no_file) {
+            fail_to_open(reason(errno));
+        }
+        if (other != descriptor_.get()) {
+            cached_ = Descriptor(other); // another thread may still read by the first
+        }
+        handle = other;
         direct = false;
     }
 
@@ -83,9 +71,13 @@ struct FileReader::File {
     [[noreturn]] void fail_to_open(const std::string& why) const {
         throw Error("disk.open_failed", {{"path", path.string()}, {"reason", why}});
     }
+
+    std::mutex switching_;
+    Descriptor descriptor_;
+    Descriptor cached_;
 };
 
-// One pread: `size` bytes at `offset`, to `dst`.
+// One positional read: `size` bytes at `offset`, to `dst`.
 struct FileReader::Request {
     File* file;
     std::uint64_t offset;
@@ -107,7 +99,7 @@ FileReader::FileReader(const std::vector<std::filesystem::path>& paths, FileRead
     options_.in_flight = std::max(1U, options_.in_flight);
     options_.request_bytes = std::max(direct_alignment, round_down(options_.request_bytes));
     if (!options_.read_at) {
-        options_.read_at = ::pread;
+        options_.read_at = positional_read;
     }
     for (const auto& path : paths) {
         files_.push_back(std::make_unique<File>(path));
@@ -124,7 +116,7 @@ FileReader::~FileReader() {
 }
 
 std::uint64_t FileReader::file_size(std::size_t file) const {
-    return static_cast<std::uint64_t>(files_.at(file)->opened.st_size);
+    return static_cast<std::uint64_t>(files_.at(file)->opened.size);
 }
 
 bool FileReader::direct(std::size_t file) const {
@@ -198,7 +190,7 @@ void FileReader::cancel(const Ticket& job) {
 
 void FileReader::check_unchanged() const {
     for (const auto& file : files_) {
-        if (identity_of(file->path) != identity_of(file->opened)) {
+        if (identity_of(file->path) != file->opened) {
             throw Error("disk.file_changed", {{"path", file->path.string()}});
         }
     }
@@ -206,15 +198,14 @@ void FileReader::check_unchanged() const {
 
 void FileReader::check_unwritten() const {
     for (const auto& file : files_) {
-        struct stat now{};
-        if (fstat(file->descriptor.get(), &now) != 0 || identity_of(now) != identity_of(file->opened)) {
+        if (identity_of(file->handle) != file->opened) {
             throw Error("disk.file_changed", {{"path", file->path.string()}});
         }
     }
 }
 
 FileIdentity FileReader::identity(std::size_t file) const {
-    return identity_of(files_.at(file)->opened);
+    return files_.at(file)->opened;
 }
 
 FileReaderStats FileReader::stats() const {
@@ -286,8 +277,8 @@ void FileReader::read(const Request& request) {
     std::size_t done = 0;
     while (done < size) {
         const std::size_t from = direct ? round_down(done) : done;
-        const ssize_t got = options_.read_at(file.descriptor.get(), request.dst - head + from, room - from,
-                                             static_cast<off_t>(request.offset - head + from));
+        const std::ptrdiff_t got = options_.read_at(file.handle, request.dst - head + from, room - from,
+                                                    static_cast<std::int64_t>(request.offset - head + from));
         const int error = errno;
         const std::size_t end = got > 0 ? from + static_cast<std::size_t>(got) : 0;
         {

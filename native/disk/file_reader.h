@@ -2,6 +2,7 @@
 #pragma once
 
 #include "disk/file_identity.h"
+#include "disk/system.h"
 #include "error.h"
 
 #include <atomic>
@@ -17,12 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include <sys/types.h>
-
 namespace twofold {
-
-// Direct reads move whole units of this size; it suits every file system and drive in use.
-inline constexpr std::size_t direct_alignment = 4096;
 
 // `size` bytes at `offset` of file number `file` belong at `dst`.
 //
@@ -36,13 +32,14 @@ struct Segment {
     std::byte* dst = nullptr;
 };
 
-// Same contract as ::pread; tests replace it to be slow, short, interrupted or broken.
-using ReadAt = std::function<ssize_t(int fd, std::byte* dst, std::size_t size, off_t offset)>;
+// Same contract as positional_read; tests replace it to be slow, short, interrupted or broken.
+using ReadAt =
+    std::function<std::ptrdiff_t(FileHandle file, std::byte* dst, std::size_t size, std::int64_t offset)>;
 
 struct FileReaderOptions {
     unsigned in_flight = 4;                  // requests on the disk at once, one thread each
     std::size_t request_bytes = 1024 * 1024; // largest request, a multiple of direct_alignment
-    ReadAt read_at = {};                     // ::pread when empty
+    ReadAt read_at = {};                     // positional_read when empty
 };
 
 struct FileReaderStats {

@@ -1,10 +1,8 @@
-// madvise: future pages huge, present ones collapsed.
+// Cuts memory to whole pages and hands them to the system.
 #include "disk/huge_pages.h"
-#include "disk/file_reader.h"
+#include "disk/system.h"
 
 #include <cstdint>
-
-#include <sys/mman.h>
 
 namespace twofold {
 
@@ -14,9 +12,7 @@ void prefer_huge_pages(std::byte* begin, std::size_t size) {
         return;
     }
     const std::size_t whole = (size - skip) / direct_alignment * direct_alignment;
-    madvise(begin + skip, whole, MADV_HUGEPAGE);
-    constexpr int collapse = 25; // MADV_COLLAPSE of Linux 6.1, which older C libraries do not name
-    madvise(begin + skip, whole, collapse);
+    advise_huge_pages(begin + skip, whole);
 }
 
 } // namespace twofold

@@ -1,4 +1,4 @@
-// fsync, then posix_fadvise.
+// Opens the file and has the system empty its cache.
 #include "disk/page_cache.h"
 #include "disk/descriptor.h"
 #include "error.h"
@@ -6,9 +6,6 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace twofold {
 
@@ -21,16 +18,12 @@ std::string reason(int error) {
 } // namespace
 
 void drop_from_page_cache(const std::filesystem::path& path) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const Descriptor file(open_file(path, false));
     if (!file.valid()) {
         throw Error("disk.open_failed", {{"path", path.string()}, {"reason", reason(errno)}});
     }
-    int error = fsync(file.get()) == 0 ? 0 : errno;
-    if (error == 0) {
-        error = posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
-    }
-    if (error != 0) {
-        throw Error("disk.sync_failed", {{"path", path.string()}, {"reason", reason(error)}});
+    if (!empty_cache(file.get())) {
+        throw Error("disk.sync_failed", {{"path", path.string()}, {"reason", reason(errno)}});
     }
 }
 

@@ -1,13 +1,12 @@
 // Keeps a FileReader supplied with two jobs in turn.
 #include "disk/read_rate.h"
+#include "disk/aligned_memory.h"
 #include "disk/file_reader.h"
 #include "disk/huge_pages.h"
 #include "disk/page_cache.h"
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <memory>
 #include <new>
 #include <utility>
 
@@ -21,8 +20,7 @@ ReadRate measure_read_rate(const std::filesystem::path& path, std::size_t block_
     const std::size_t job_bytes = in_flight * block_bytes;
     const std::size_t memory_bytes =
         (2 * job_bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
-    const std::unique_ptr<std::byte, decltype(&std::free)> memory(
-        static_cast<std::byte*>(std::aligned_alloc(huge_page_bytes, memory_bytes)), &std::free);
+    const AlignedBytes memory = aligned_bytes(huge_page_bytes, memory_bytes);
     if (!memory) {
         throw std::bad_alloc();
     }

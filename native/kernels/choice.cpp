@@ -21,7 +21,9 @@ std::vector<const Kernel*> runnable_kernels() {
             found.push_back(&kernel);
     };
 #if defined(__x86_64__)
+#ifndef _WIN32 // tiles are used where cpu_features.cpp can ask for the permission
     add(cpu.amx_bf16, kernel_amx);
+#endif
     add(cpu.avx512_bf16, kernel_avx512_bf16);
     add(cpu.avx512, kernel_avx512);
     add(cpu.avx2, kernel_avx2);

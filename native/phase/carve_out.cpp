@@ -1,6 +1,8 @@
 // Finds idle memory by address, and restores it tensor by tensor.
 #include "phase/carve_out.h"
 
+#include "disk/aligned_memory.h"
+
 #include <ggml-backend.h>
 #include <ggml.h>
 
@@ -197,8 +199,7 @@ void CarveOut::put_back(const IdleTensor& idle) {
     const std::size_t chunk = whole ? idle.bytes.size : std::min(restore_chunk, idle.bytes.size);
     const std::size_t capacity =
         (chunk + 2 * direct_alignment) / direct_alignment * direct_alignment + direct_alignment;
-    const std::unique_ptr<std::byte, decltype(&std::free)> staging(
-        static_cast<std::byte*>(std::aligned_alloc(direct_alignment, capacity)), &std::free);
+    const AlignedBytes staging = aligned_bytes(direct_alignment, capacity);
     if (!staging)
         throw Error("memory.out", {{"wanted", static_cast<std::int64_t>(capacity)}});
     for (std::size_t done = 0; done < idle.bytes.size; done += chunk) {

@@ -1,19 +1,17 @@
 // Files of known content for the tests of reading, and aligned memory to read them into.
 #pragma once
 
+#include "disk/aligned_memory.h"
 #include "disk/file_reader.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <random>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 namespace twofold::test {
 
@@ -38,11 +36,9 @@ class ScratchFile {
   public:
     explicit ScratchFile(std::size_t size,
                          const std::filesystem::path& folder = std::filesystem::temp_directory_path()) {
-        std::string name = (folder / "twofold-test-XXXXXX").string();
-        const int fd = mkstemp(name.data());
-        REQUIRE(fd >= 0);
-        ::close(fd);
-        path_ = name;
+        std::random_device random;
+        path_ = folder / ("twofold-test-" + std::to_string(random()) + "-" + std::to_string(random()));
+        REQUIRE_FALSE(std::filesystem::exists(path_));
         std::vector<char> bytes(size);
         for (std::size_t i = 0; i < size; ++i) {
             bytes[i] = static_cast<char>(byte_at(i));
@@ -70,7 +66,7 @@ class AlignedMemory {
 
     explicit AlignedMemory(std::size_t size)
         : size_((size + direct_alignment - 1) / direct_alignment * direct_alignment),
-          data_(static_cast<std::byte*>(std::aligned_alloc(direct_alignment, size_)), &std::free) {
+          data_(aligned_bytes(direct_alignment, size_)) {
         REQUIRE(data_);
         fill();
     }
@@ -85,7 +81,7 @@ class AlignedMemory {
 
   private:
     std::size_t size_;
-    std::unique_ptr<std::byte, decltype(&std::free)> data_;
+    AlignedBytes data_;
 };
 
 // The code of the Error that `call` throws, or "" for none.

@@ -10,8 +10,6 @@
 #include <random>
 #include <semaphore>
 
-#include <unistd.h>
-
 using namespace twofold;
 using namespace twofold::test;
 
@@ -134,9 +132,9 @@ struct Stand {
 // A disk that takes its time, differently at each request.
 ReadAt slow_disk(unsigned max_microseconds) {
     return [max_microseconds, turn = std::make_shared<std::atomic<unsigned>>(0)](
-               int fd, std::byte* dst, std::size_t size, off_t offset) {
+               FileHandle handle, std::byte* dst, std::size_t size, std::int64_t offset) {
         std::this_thread::sleep_for(std::chrono::microseconds((*turn)++ * 104729 % (max_microseconds + 1)));
-        return ::pread(fd, dst, size, offset);
+        return positional_read(handle, dst, size, offset);
     };
 }
 
@@ -180,32 +178,33 @@ TEST_CASE("slow compute keeps its slot until it is released") {
 
 TEST_CASE("short and interrupted reads change nothing") {
     std::atomic<unsigned> turn = 0;
-    Stand stand({.read_at = [&](int fd, std::byte* dst, std::size_t size, off_t offset) {
+    Stand stand({.read_at = [&](FileHandle handle, std::byte* dst, std::size_t size, std::int64_t offset) {
         const unsigned now = turn++;
         if (now % 4 == 0) {
             errno = EINTR;
-            return ssize_t{-1};
+            return std::ptrdiff_t{-1};
         }
-        const ssize_t got = ::pread(fd, dst, size, offset);
-        return now % 4 == 1 && got > 4500 ? ssize_t{4500} : got;
+        const std::ptrdiff_t got = positional_read(handle, dst, size, offset);
+        return now % 4 == 1 && got > 4500 ? std::ptrdiff_t{4500} : got;
     }});
     stand.run(4);
 }
 
 TEST_CASE("the next pass's first block loads while this pass's last one computes") {
     std::atomic<int> first_block_reads = 0;
-    off_t first_block = -1;
-    Stand stand(
-        {.blocks = 3, .slots = 2, .read_at = [&](int fd, std::byte* dst, std::size_t size, off_t offset) {
-             const ssize_t got = ::pread(fd, dst, size, offset);
-             if (offset == first_block) {
-                 ++first_block_reads;
-                 first_block_reads.notify_all();
-             }
-             return got;
-         }});
+    std::int64_t first_block = -1;
+    Stand stand({.blocks = 3,
+                 .slots = 2,
+                 .read_at = [&](FileHandle handle, std::byte* dst, std::size_t size, std::int64_t offset) {
+                     const std::ptrdiff_t got = positional_read(handle, dst, size, offset);
+                     if (offset == first_block) {
+                         ++first_block_reads;
+                         first_block_reads.notify_all();
+                     }
+                     return got;
+                 }});
     const std::uint64_t offset = stand.blocks.of[0][0].offset;
-    first_block = static_cast<off_t>(stand.reader.direct(0) ? offset / page * page : offset);
+    first_block = static_cast<std::int64_t>(stand.reader.direct(0) ? offset / page * page : offset);
     stand.streamer.begin(2);
     for (std::size_t block = 0; block < 3; ++block) {
         stand.streamer.acquire(block);
@@ -223,9 +222,9 @@ TEST_CASE("no more loads are queued than slots are free") {
     Stand stand({.blocks = 6,
                  .slots = 2,
                  .read_at =
-                     [&](int fd, std::byte* dst, std::size_t size, off_t offset) {
+                     [&](FileHandle handle, std::byte* dst, std::size_t size, std::int64_t offset) {
                          ++reads;
-                         return ::pread(fd, dst, size, offset);
+                         return positional_read(handle, dst, size, offset);
                      },
                  .scale = 100});
     stand.streamer.begin(1);
@@ -245,17 +244,19 @@ TEST_CASE("no more loads are queued than slots are free") {
 TEST_CASE("a disk error in any block of any pass arrives at that block, and the next run is clean") {
     for (std::size_t bad_pass = 0; bad_pass < 3; ++bad_pass) {
         for (std::size_t bad_block = 0; bad_block < 4; ++bad_block) {
-            std::atomic<off_t> bad_offset = -1;
+            std::atomic<std::int64_t> bad_offset = -1;
             std::atomic<std::size_t> reads = 0;
-            Stand stand({.blocks = 4, .read_at = [&](int fd, std::byte* dst, std::size_t size, off_t offset) {
-                             if (offset == bad_offset && reads++ == bad_pass) {
-                                 errno = EIO;
-                                 return ssize_t{-1};
-                             }
-                             return ::pread(fd, dst, size, offset);
-                         }});
+            Stand stand(
+                {.blocks = 4,
+                 .read_at = [&](FileHandle handle, std::byte* dst, std::size_t size, std::int64_t offset) {
+                     if (offset == bad_offset && reads++ == bad_pass) {
+                         errno = EIO;
+                         return std::ptrdiff_t{-1};
+                     }
+                     return positional_read(handle, dst, size, offset);
+                 }});
             const std::uint64_t offset = stand.blocks.of[bad_block][0].offset;
-            bad_offset = static_cast<off_t>(stand.reader.direct(0) ? offset / page * page : offset);
+            bad_offset = static_cast<std::int64_t>(stand.reader.direct(0) ? offset / page * page : offset);
             std::size_t done = 0;
             const std::string code = code_of([&] {
                 stand.streamer.begin(3);
@@ -353,11 +354,11 @@ TEST_CASE("slots retire one by one at the end of the last pass, and stay untouch
 TEST_CASE("cancel wakes a waiting owner while the disk still hangs") {
     std::counting_semaphore<> gate(0);
     std::atomic<bool> hang = true;
-    Stand stand({.read_at = [&](int fd, std::byte* dst, std::size_t size, off_t offset) {
+    Stand stand({.read_at = [&](FileHandle handle, std::byte* dst, std::size_t size, std::int64_t offset) {
         if (hang) {
             gate.acquire();
         }
-        return ::pread(fd, dst, size, offset);
+        return positional_read(handle, dst, size, offset);
     }});
     stand.streamer.begin(1);
     std::atomic<bool> quiet = false;

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <sstream>
 
-#include <sys/utsname.h>
-
 using namespace twofold;
 using namespace twofold::test;
+
+#ifdef __linux__ // which alone tells, and alone gives them to memory in use
 
 namespace {
 
@@ -36,25 +36,28 @@ bool kernel_gives_huge_pages() {
     std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
     std::string text;
     std::getline(setting, text);
-    utsname name{};
-    uname(&name);
-    return !text.empty() && text.find("[never]") == std::string::npos && std::stod(name.release) >= 6.1;
+    double release = 0;
+    std::ifstream("/proc/sys/kernel/osrelease") >> release;
+    return !text.empty() && text.find("[never]") == std::string::npos && release >= 6.1;
 }
 
 } // namespace
 
+#endif
+
 TEST_CASE("memory in use keeps its contents and moves to huge pages") {
     constexpr std::size_t size = 4 * huge_page_bytes;
-    const std::unique_ptr<std::byte, decltype(&std::free)> memory(
-        static_cast<std::byte*>(std::aligned_alloc(huge_page_bytes, size)), &std::free);
+    const AlignedBytes memory = aligned_bytes(huge_page_bytes, size);
     for (std::size_t i = 0; i < size; ++i) {
         memory.get()[i] = byte_at(i);
     }
     prefer_huge_pages(memory.get(), size);
     CHECK(holds(memory.get(), 0, size));
+#ifdef __linux__
     if (kernel_gives_huge_pages()) {
         CHECK(huge_kilobytes(memory.get()) > 0);
     }
+#endif
 }
 
 TEST_CASE("odd pieces of memory are taken as they are") {

@@ -4,12 +4,16 @@
 
 #include <doctest/doctest.h>
 
+#ifndef _WIN32
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#endif
 
 using namespace twofold;
 using namespace twofold::test;
+
+#ifndef _WIN32 // which tells nobody what its cache holds
 
 namespace {
 
@@ -42,6 +46,19 @@ TEST_CASE("a file just written is in the cache, and out of it after a drop, whol
     if (reader.direct(0)) {
         CHECK(cached_pages(file.path(), size) == 0); // a direct read leaves the cache alone
     }
+}
+
+#endif
+
+TEST_CASE("a file is whole after a drop, with a reader that has it open") {
+    constexpr std::size_t size = 5 * 4096 + 7;
+    const ScratchFile file(size);
+    FileReader reader({file.path()});
+    drop_from_page_cache(file.path());
+    reader.check_unchanged();
+    const AlignedMemory memory(size);
+    reader.wait(reader.submit({{.offset = 0, .size = size, .dst = memory.data()}}));
+    CHECK(holds(memory.data(), 0, size));
 }
 
 TEST_CASE("what is not there cannot be dropped") {

@@ -1,11 +1,10 @@
 // Placing file ranges into slots made of several pieces of memory.
+#include "disk/aligned_memory.h"
 #include "stream/slot_layout.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 #include <random>
 
 using namespace twofold;
@@ -13,12 +12,11 @@ using namespace twofold;
 namespace {
 
 struct Pages {
-    explicit Pages(std::size_t size)
-        : memory(static_cast<std::byte*>(std::aligned_alloc(slot_alignment, size)), &std::free), size(size) {}
+    explicit Pages(std::size_t size) : memory(aligned_bytes(slot_alignment, size)), size(size) {}
     [[nodiscard]] Region region(std::size_t begin, std::size_t length) const {
         return {memory.get() + begin, length};
     }
-    std::unique_ptr<std::byte, decltype(&std::free)> memory;
+    AlignedBytes memory;
     std::size_t size;
 };
 

@@ -101,11 +101,12 @@ class Device : public Uploader {
 struct Stand {
     Stand(std::size_t count, std::size_t slots, std::vector<Route> routes, unsigned disk_delay = 0)
         : blocks(count), file(count * block_size), device(count, slots, std::move(routes)),
-          reader({file.path()}, {.read_at =
-                                     [disk_delay](int fd, std::byte* dst, std::size_t size, off_t offset) {
-                                         pause(disk_delay);
-                                         return ::pread(fd, dst, size, offset);
-                                     }}),
+          reader({file.path()},
+                 {.read_at =
+                      [disk_delay](FileHandle handle, std::byte* dst, std::size_t size, std::int64_t offset) {
+                          pause(disk_delay);
+                          return positional_read(handle, dst, size, offset);
+                      }}),
           streamer(
               reader, count, slots,
               [this](std::size_t block, std::size_t slot) {
