@@ -147,8 +147,6 @@ class ComposerView(QFrame):
         foot.addWidget(self.tokens, 1)
         foot.addWidget(self.send)
         layout.addLayout(foot)
-        self.setTabOrder(self.text, self.attach)
-        self.setTabOrder(self.attach, self.send)
 
     def set_busy(self, busy: bool) -> None:
         """While an answer is written, the same button stops it."""

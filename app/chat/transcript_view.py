@@ -264,7 +264,6 @@ class TranscriptView(QAbstractScrollArea):
         value = self.verticalScrollBar().value()
         width = self.column_width()
         left = (self.viewport().width() - width) // 2
-        previous: QWidget | None = None
         for row, offset in zip(self._rows, self._offsets, strict=False):
             widget = self._shown.get(row.id)
             if widget is None:
@@ -273,10 +272,6 @@ class TranscriptView(QAbstractScrollArea):
             widget.setGeometry(left - INSET, top, width + 2 * INSET, height)
             if not widget.isVisible():
                 widget.show()
-            for control in widget.controls():
-                if previous is not None:
-                    QWidget.setTabOrder(previous, control)
-                previous = control
 
     def column_width(self) -> int:
         return max(200, min(COLUMN_WIDTH, self.viewport().width() - 2 * EDGE))

@@ -75,13 +75,8 @@ class SettingRow(QWidget):
         focused = self._editor_has_focus()
         editor = Editor(entry)
         editor.edited.connect(partial(self.edited.emit, entry.name))
-        before: Editor | None = getattr(self, "editor", None)
         clear_layout(self._editor_place)
         self._editor_place.addWidget(editor)
-        # The new control takes the old one's place in Tab's order, the reset comes after it.
-        if before is not None:
-            QWidget.setTabOrder(before.control, editor.control)
-        QWidget.setTabOrder(editor.control, self._reset)
         self.entry, self.editor = entry, editor
         facts = " · ".join(_facts(entry))
         self._facts.setText(facts[:1].upper() + facts[1:])

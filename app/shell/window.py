@@ -24,6 +24,7 @@ from app.shell.context import Context
 from app.shell.model_loader import ModelLoader
 from app.shell.page import Page
 from app.shell.pages import PAGES, PageEntry
+from app.shell.reading_order import step
 from app.shell.reveal import reveal
 from app.shell.shortcuts import SHORTCUTS
 from app.shell.toast import Toast
@@ -145,7 +146,7 @@ class MainWindow(QMainWindow):
 
     def focusNextPrevChild(self, next: bool) -> bool:  # noqa: A002  # Qt's own name
         """Tab never goes to what nobody sees."""
-        moved = super().focusNextPrevChild(next)
+        moved = step(self, forward=next) or super().focusNextPrevChild(next)
         if moved:
             reveal(self.focusWidget())
         return moved

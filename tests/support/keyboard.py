@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
-from PySide6.QtCore import QAbstractItemModel, Qt
+from PySide6.QtCore import QAbstractItemModel, QRect, Qt
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -21,6 +22,7 @@ from PySide6.QtWidgets import (
     QMainWindow,
     QMenu,
     QPlainTextEdit,
+    QScrollArea,
     QSplitterHandle,
     QTextBrowser,
     QWidget,
@@ -33,6 +35,7 @@ INTERACTIVE = (
 # Parts of Qt's own controls: their owners are what is reached.
 INSIDE = ("qt_spinbox_lineedit", "qt_edit_menu", "_q_qlineeditclearaction")
 MOST_TABS = 400
+OVERLAP = 0.25  # of the lower one's height: more is one line
 EFFECT_MS = 1500
 
 Key = tuple[str, ...]
@@ -92,6 +95,42 @@ def about(key: Key) -> str:
     return f"{key[0]} “{key[1]}” in {' < '.join(key[2:5])}"
 
 
+@dataclass(frozen=True)
+class Stop:
+    """A control that Tab stopped at: its address, since it may be gone by the end of a tour, and
+    the places of all that it lies in, from the window inwards, each within the one before."""
+
+    address: int
+    name: str
+    places: tuple[tuple[int, QRect], ...]
+
+    @classmethod
+    def at(cls, widget: QWidget) -> Stop:
+        inwards = [*reversed([up for up in parents(widget) if not up.isWindow()]), widget]
+        places = tuple((address(each), _place_in_parent(each)) for each in inwards)
+        name = f"{type(widget).__name__} “{widget.accessibleName()}”"
+        return cls(address(widget), name, places)
+
+    def is_before(self, other: Stop) -> bool:
+        """In reading order: above, or to the left in one line, where the two part."""
+        for (mine, here), (its, there) in zip(self.places, other.places, strict=False):
+            if mine != its:
+                shared = min(here.bottom(), there.bottom()) - max(here.top(), there.top())
+                if shared <= OVERLAP * min(here.height(), there.height()):
+                    return here.top() < there.top()
+                return here.left() <= there.left()
+        return len(self.places) <= len(other.places)  # what holds the other comes first
+
+
+def _place_in_parent(widget: QWidget) -> QRect:
+    """As if nothing had been scrolled."""
+    area = next((up for up in list(parents(widget))[1:]), None)
+    place = widget.geometry()
+    if isinstance(area, QAbstractScrollArea) and not isinstance(area, QScrollArea):
+        place.translate(0, area.verticalScrollBar().value())
+    return place
+
+
 class Keyboard:
     """Presses keys in a window that is in front, as the platform would send them."""
 
@@ -106,21 +145,26 @@ class Keyboard:
     ) -> None:
         QTest.keyClick(self.window.windowHandle(), key, modifiers)
 
-    def tour(self) -> set[int]:
-        """Where Tab stops until it comes back, as the addresses of the controls: those that were
-        scrolled away may be gone by then."""
-        order: list[int] = []
-        reached: set[int] = set()
+    def tour(self, first: QWidget) -> tuple[list[Stop], set[int]]:
+        """Where Tab stops from the first control until it comes back, in this order, and the
+        addresses of all that were reached so."""
+        first.setFocus(Qt.FocusReason.TabFocusReason)
+        order = [Stop.at(first)]
+        reached = {address(first)}
         for _ in range(MOST_TABS):
             self.press(Qt.Key.Key_Tab)
             focus = QApplication.focusWidget()
             assert focus is not None, "the focus is lost"
             assert _is_seen(focus), f"unseen: {focus} {focus.accessibleName()}"
             place = address(focus)
+            if place == order[0].address:
+                return order, reached
             # A text with links is a stop for each of them.
-            if place in order and place != order[-1]:
-                return reached
-            order.append(place)
+            if place != order[-1].address:
+                assert place not in reached, (
+                    f"Tab goes in a ring: {[one.name for one in order[-3:]]} {focus}"
+                )
+                order.append(Stop.at(focus))
             reached.add(place)
             proxy = cast("QWidget | None", focus.focusProxy())
             if proxy is not None:

@@ -132,7 +132,9 @@ def found_in(stage: Application, *, sidebar: bool) -> dict[Key, QWidget]:
 
 
 @pytest.mark.parametrize("scene", WALKED)
-def test_tab_goes_to_every_control_where_it_can_be_seen(make_stage: MakeStage, scene: str) -> None:
+def test_tab_goes_to_every_control_where_it_can_be_seen_in_reading_order(
+    make_stage: MakeStage, scene: str
+) -> None:
     stage = make_stage(scene)
     window = stage.window
     found = found_in(stage, sidebar=True)
@@ -143,13 +145,20 @@ def test_tab_goes_to_every_control_where_it_can_be_seen(make_stage: MakeStage, s
     keyboard = Keyboard(window)
     places = {key: keys.address(widget) for key, widget in found.items()}
     choices = {key for key, widget in found.items() if one_of_choices(widget)}
-    reached = keyboard.tour()
+    order, reached = keyboard.tour(window.sidebar.view.new_chat)
     missing = [
         keys.about(key)
         for key, place in places.items()
         if place not in reached and key not in choices and not has_gone(found[key])
     ]
     assert not missing, missing
+    jumps = [
+        f"{earlier.name} before {later.name}"
+        for number, earlier in enumerate(order)
+        for later in order[number + 1 :]
+        if not earlier.is_before(later)
+    ]
+    assert not jumps, jumps
 
 
 def has_gone(widget: QWidget) -> bool:
