@@ -14,7 +14,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent, QPainter, QPen, QTextCharFormat, QTextLayout
+from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPen, QTextCharFormat, QTextLayout
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QLineEdit,
@@ -186,8 +186,6 @@ class ChatList(QListView):
         self.setLayoutMode(QListView.LayoutMode.Batched)
         self.setBatchSize(BATCH)
         self.setAccessibleName(tr("sidebar.chats"))
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.customContextMenuRequested.connect(self._on_context_menu)
         self.clicked.connect(self._on_click)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -199,6 +197,9 @@ class ChatList(QListView):
             self.rename_asked.emit(index)
         elif key == Qt.Key.Key_Delete and index.isValid():
             self.delete_asked.emit(index)
+        elif _asks_for_menu(event) and index.isValid():
+            place = self.visualRect(index).center()
+            self.menu_asked.emit(index, self.viewport().mapToGlobal(place))
         else:
             super().keyPressEvent(event)
 
@@ -212,13 +213,17 @@ class ChatList(QListView):
         else:
             self.opened.emit(index)
 
-    def _on_context_menu(self, place: QPoint) -> None:
-        index = self.indexAt(place)
-        if not index.isValid():
-            index = self.currentIndex()
-            place = self.visualRect(index).center()
-        if index.isValid():
-            self.menu_asked.emit(index, self.viewport().mapToGlobal(place))
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """The menu of what is pointed at. Not every platform sends one for the keys that ask for a
+        menu: these are handled as keys."""
+        index = self.indexAt(event.pos())
+        if event.reason() != QContextMenuEvent.Reason.Keyboard and index.isValid():
+            self.menu_asked.emit(index, event.globalPos())
+
+
+def _asks_for_menu(event: QKeyEvent) -> bool:
+    shifted = event.modifiers() == Qt.KeyboardModifier.ShiftModifier
+    return event.key() == Qt.Key.Key_Menu or (event.key() == Qt.Key.Key_F10 and shifted)
 
 
 class SidebarView(QWidget):

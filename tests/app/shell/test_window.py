@@ -15,7 +15,6 @@ from app.i18n import set_language
 from app.main import Application
 from app.preferences import Preferences, PreferencesFile
 from app.shell.pages import PAGES
-from app.shell.shortcuts import SHORTCUTS
 from app.theme.accents import ACCENTS, accented
 from app.theme.theme import theme
 from app.theme.tokens import DARK, LIGHT, Colours
@@ -76,22 +75,6 @@ def test_actions_on_a_message_appear_on_focus_not_only_on_hover(
     blank = user[0].grab().toImage()
     user[0].setFocus()
     assert user[0].grab().toImage() != blank
-
-
-def test_shortcuts_do_what_the_page_says(ready_app: Application, qtbot: QtBot) -> None:
-    window = ready_app.window
-    window.activateWindow()
-    qtbot.waitUntil(window.isActiveWindow)
-    qtbot.keyClick(window, Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier)
-    assert window.sidebar.view.search.hasFocus()
-    qtbot.keyClick(window, Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
-    assert window.chat.composer.view.text.hasFocus()
-    qtbot.keyClick(window, Qt.Key.Key_F1)
-    assert window.page == "shortcuts"
-    qtbot.keyClick(window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
-    assert window.page == "chat"
-    keys = [item.keys for item in SHORTCUTS] + [page.shortcut for page in PAGES]
-    assert len(keys) == len(set(keys))
 
 
 def test_every_page_opens(ready_app: Application) -> None:
