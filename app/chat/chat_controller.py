@@ -308,7 +308,8 @@ class ChatController(QObject):
         writer.deleteLater()
         self.stored.emit()
         if is_open:
-            announce(self.view, tr("chat.answer_done"))
+            problem = writer.problem
+            announce(self.view, sentence(problem) if problem else tr("chat.answer_done"))
             chat = writer.chat
 
             def show(stored: Chat | None) -> None:

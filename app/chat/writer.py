@@ -56,6 +56,7 @@ class Writer(QObject):
         self._content, self._reasoning = list(begun_with[:1]), list(begun_with[1:])
         self._turn: Turn | None = None
         self._started: TurnStarted | None = None
+        self.problem: Failure | None = None  # why it failed, if it did
         self._over = False
         self._dirty = False
         self.state: Reading | str | None = None
@@ -185,6 +186,7 @@ class Writer(QObject):
         self._finish("done", report=data)
 
     def _on_failed(self, problem: Failure) -> None:
+        self.problem = problem
         self._finish("failed", failure=problem.model_dump(mode="json"))
 
     def _on_stopped(self) -> None:
