@@ -128,7 +128,7 @@ class ComposerView(QFrame):
 
         self.attach = icon_button("paperclip", tr("chat.attach"))
         self.attach.clicked.connect(self.attach_asked)
-        self.tokens = label("", "small")
+        self.tokens = label("", "small", wrap=True)
         self.send = icon_button("arrow-up", tr("chat.send"), token="on_prefill")
         self.send.setProperty("kind", "send")
         self.send.clicked.connect(self._on_button)

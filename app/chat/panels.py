@@ -63,7 +63,7 @@ class Panel(QWidget):
         scroll.setWidget(inner)
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setAccessibleName(title)
         scroll.viewport().setAutoFillBackground(False)
         inner.setAutoFillBackground(False)
         layout = QVBoxLayout(self)

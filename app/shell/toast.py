@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QSizePolicy, QWidget
 
 from app.i18n import tr
 from app.shell.announce import announce
@@ -45,7 +45,7 @@ class Toast(QWidget):
         self._callback: Callable[[], None] | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self.hide)
+        self._timer.timeout.connect(self._go)
         self.hide()
 
     @property
@@ -63,6 +63,14 @@ class Toast(QWidget):
         self.show()
         self._timer.start(SHOWN_MS)
         announce(self, sentence)
+
+    def _go(self) -> None:
+        """Not while somebody is at its buttons."""
+        focus = QApplication.focusWidget()
+        if focus is not None and self.isAncestorOf(focus):
+            self._timer.start(SHOWN_MS)
+        else:
+            self.hide()
 
     def _act(self) -> None:
         self.hide()

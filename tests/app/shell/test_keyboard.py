@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QEvent, QObject, Qt, QThread
 from PySide6.QtGui import QAccessible, QDesktopServices
-from PySide6.QtWidgets import QApplication, QFileDialog, QMainWindow, QPushButton, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFileDialog,
+    QMainWindow,
+    QPushButton,
+    QScrollArea,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 from shiboken6 import Shiboken
 
@@ -19,6 +26,7 @@ from app.engine_client.http import Http
 from app.main import Application
 from app.sample_machine import StillHttp
 from app.screenshots import SCENES, StillEngine, staged
+from app.theme.theme import theme
 from tests.support import keyboard as keys
 from tests.support.keyboard import EFFECT_MS, Key, Keyboard
 
@@ -295,3 +303,22 @@ def test_escape_leaves_a_panel_and_goes_back_to_its_button(
     keyboard.press(Qt.Key.Key_Escape)
     assert not panel.isVisible() and not opener.isChecked()
     assert opener.hasFocus()
+
+
+def test_keys_scroll_a_panel_that_does_not_fit(make_stage: MakeStage, qtbot: QtBot) -> None:
+    window = make_stage("chat-why").window
+    theme().apply(mode="light", scale=2.0)
+    try:
+        window.resize(window.minimumSize())
+        area = window.chat.view.why_panel.findChild(QScrollArea)
+        assert isinstance(area, QScrollArea)
+        bar = area.verticalScrollBar()
+        qtbot.waitUntil(lambda: bar.maximum() > 0)
+        keyboard = Keyboard(window)
+        _, reached = keyboard.tour(window.sidebar.view.new_chat)
+        assert keys.address(area) in reached
+        area.setFocus()
+        keyboard.press(Qt.Key.Key_PageDown)
+        assert bar.value() > 0
+    finally:
+        theme().apply(mode="light", scale=1.0)

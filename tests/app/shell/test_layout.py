@@ -31,6 +31,20 @@ def test_nothing_is_clipped_or_overlaps(
     qtbot.wait(10)
 
 
+def test_the_warning_before_an_overflow_is_whole_in_the_smallest_window(
+    tmp_path: Path, qtbot: QtBot
+) -> None:
+    with staged(tmp_path, "chat-composer") as application:
+        window = application.window
+        window.resize(window.minimumSize())
+        words = window.chat.composer.view.tokens
+        qtbot.waitUntil(lambda: words.height() >= words.heightForWidth(words.width()) > 0)
+        assert words.text() and not [
+            fault for fault in faults(window) if words.text()[:20] in fault
+        ]
+    qtbot.wait(10)
+
+
 @pytest.mark.slow
 def test_the_pages_columns_stand_still_whether_they_scroll_or_not(
     tmp_path: Path, qtbot: QtBot

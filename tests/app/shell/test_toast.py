@@ -46,3 +46,21 @@ def test_a_message_covers_nothing_that_can_be_pressed(
     for widget in controls(window):
         if not toast.isAncestorOf(widget):
             assert not place(toast, window).intersects(place(widget, window)), widget
+
+
+def test_a_message_stays_while_the_keyboard_is_at_it(
+    still_app: Application, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.shell.toast.SHOWN_MS", 50)
+    window = still_app.window
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    toast = window.findChild(Toast)
+    assert isinstance(toast, Toast)
+    window.notify("“A chat” was deleted.", "Undo", lambda: None)
+    undo = next(one for one in controls(window) if one.accessibleName() == "Undo")
+    undo.setFocus()
+    qtbot.wait(200)
+    assert toast.isVisible()
+    window.chat.composer.view.text.setFocus()
+    qtbot.waitUntil(lambda: not toast.isVisible())
