@@ -30,6 +30,7 @@ void ContextDrafter::FreeContext::operator()(llama_context* context) const noexc
     llama_free(context);
 }
 
+// NOLINTNEXTLINE(bugprone-random-generator-seed): sample_as() seeds it
 ContextDrafter::ContextDrafter(Model model, const ContextDrafterParams& params, std::int32_t target_tokens,
                                const std::atomic<bool>& cancelled)
     : model_(std::move(model)),
